@@ -1,0 +1,302 @@
+//! Everything that can be asked of the table, as it stands in the log.
+//!
+//! The encoding knows variants by their position: new ones go to the end, in every enum here. What apply needs
+//! (limits, defaults, wall time for display) is in the entry, or is replicated state: apply knows no clock and no
+//! setting (SPEC 3).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{
+    AcquisitionId, ClientName, ClusterId, ClusterName, GuardName, Incarnation, KeyId, LockName, LogIndex, Millis,
+    NodeId, NodeName, OwnerLabel, Principal, RequestNumber, SecretHash, SessionId, Slot, Term, WallTime,
+};
+use crate::limits::Limits;
+use crate::mode::Mode;
+use crate::token::{Token, TokenBase};
+
+/// One entry of the log. The codec puts a format version before it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// The proposer's wall clock. For display and audit.
+    pub wall: WallTime,
+    /// The node that proposed it.
+    pub node: NodeId,
+    /// What is asked.
+    pub command: Command,
+}
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// The first command of a cluster. A second one changes nothing.
+    Found(Found),
+    /// A leader's first command; sets the lease epoch.
+    LeaderReady(LeaderReady),
+    /// Opens a session, or finds the one that the same secret opened.
+    OpenSession(OpenSession),
+    /// Ends a session and frees what it held at once.
+    CloseSession(CloseSession),
+    /// The lease clock: these sessions are over.
+    ExpireSessions(ExpireSessions),
+    /// Asks for a lock, or for several at once.
+    Acquire(Acquire),
+    /// Frees what exactly this acquisition holds.
+    Release(Release),
+    /// Ends an acquisition in whatever state.
+    Cancel(Cancel),
+    /// The lease clock: this delay is over.
+    EndLockDelay(EndLockDelay),
+    /// The lease clock: this bounded wait is over.
+    EndWait(EndWait),
+    /// A node's public signing key.
+    PublishKey(PublishKey),
+}
+
+/// Founds the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Drawn once.
+    pub cluster: ClusterId,
+    /// As in each node's configuration.
+    pub name: ClusterName,
+    /// Of this founding.
+    pub incarnation: Incarnation,
+    /// The bounds that apply enforces.
+    pub limits: Limits,
+    /// 0, unless the cluster was restored.
+    pub token_base: TokenBase,
+    /// Which behaviour of apply is in force.
+    pub version: ClusterVersion,
+    /// The initial members.
+    pub members: Vec<Member>,
+}
+
+/// A node as the founding records it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Drawn by the node.
+    pub node: NodeId,
+    /// As in its configuration.
+    pub name: NodeName,
+}
+
+/// Which behaviour of apply is in force. What apply does changes only with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClusterVersion(pub u32);
+
+impl ClusterVersion {
+    /// What this build applies.
+    pub const CURRENT: Self = Self(1);
+}
+
+/// Sets the lease epoch to this entry's index. Applied again with the same three it changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaderReady {
+    /// The term in which the node leads.
+    pub term: Term,
+    /// The leader.
+    pub node: NodeId,
+    /// Drawn by the leader's process at its start.
+    pub nonce: u64,
+}
+
+/// Opens a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenSession {
+    /// Makes the open repeatable.
+    pub secret: SecretHash,
+    /// The caller's identity.
+    pub owner: Principal,
+    /// For people.
+    pub client: ClientName,
+    /// The lease.
+    pub ttl: Millis,
+    /// A session that this one replaces, with that one's secret hash. Refused by cluster version 1.
+    pub replaces: Option<Replaces>,
+}
+
+/// A session that a new one takes over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaces {
+    /// The old session.
+    pub session: SessionId,
+    /// Its secret's hash.
+    pub secret: SecretHash,
+    /// Whether a file lock under the same boot id showed that the earlier process is dead.
+    pub proven_dead: bool,
+}
+
+/// Closes a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloseSession {
+    /// Which.
+    pub session: SessionId,
+}
+
+/// Ends sessions that were not heard from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpireSessions {
+    /// Under which leader's clock.
+    pub epoch: LogIndex,
+    /// Each with the index of its last command that the leader had applied.
+    pub sessions: Vec<(SessionId, LogIndex)>,
+}
+
+/// How long an acquire waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Wait {
+    /// Not at all.
+    Try,
+    /// For this time, counted by the leader.
+    Bounded(Millis),
+    /// As long as the session lives.
+    Session,
+}
+
+/// A lock-delay, and whether the caller named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LockDelay {
+    /// Named: outside the bounds of its prefix it is refused. An explicit zero is zero.
+    Named(Millis),
+    /// The default, put in by the door.
+    Default(Millis),
+}
+
+impl LockDelay {
+    /// The delay.
+    pub fn millis(self) -> Millis {
+        match self {
+            Self::Named(delay) | Self::Default(delay) => delay,
+        }
+    }
+}
+
+/// Asks for a lock, or several at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Acquire {
+    /// For whom.
+    pub session: SessionId,
+    /// None: the session's next number, which the answer names.
+    pub number: Option<RequestNumber>,
+    /// The client repeats nothing below it but what waits or holds.
+    pub mark: RequestNumber,
+    /// What to hold, all or none.
+    pub parts: Vec<AcquirePart>,
+    /// How long to wait.
+    pub wait: Wait,
+    /// A task, for the search of wait cycles.
+    pub owner: Option<OwnerLabel>,
+}
+
+/// One lock of an acquire.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AcquirePart {
+    /// Which lock.
+    pub lock: LockName,
+    /// How.
+    pub mode: Mode,
+    /// Slots that the lock has; 1 unless it is a semaphore.
+    pub capacity: u32,
+    /// Slots wanted.
+    pub permits: u32,
+    /// How long the slot stays closed if the session expires.
+    pub delay: LockDelay,
+    /// Guards that cover everything the lock protects; empty skips nothing.
+    pub fenced_by: Vec<GuardName>,
+}
+
+/// Frees what an acquisition holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// Whose.
+    pub acquisition: AcquisitionId,
+    /// Which part; none means all.
+    pub part: Option<(LockName, Slot)>,
+    /// Under which token.
+    pub token: Token,
+}
+
+/// Ends an acquisition in whatever state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    /// Which.
+    pub acquisition: AcquisitionId,
+}
+
+/// Ends a lock-delay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndLockDelay {
+    /// Under which leader's clock.
+    pub epoch: LogIndex,
+    /// Which lock.
+    pub lock: LockName,
+    /// Which slot.
+    pub slot: Slot,
+    /// The entry at which the delay began.
+    pub began: LogIndex,
+}
+
+/// Ends a bounded wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndWait {
+    /// Under which leader's clock.
+    pub epoch: LogIndex,
+    /// Which wait.
+    pub acquisition: AcquisitionId,
+}
+
+/// Publishes a node's signing key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishKey {
+    /// Whose.
+    pub node: NodeId,
+    /// Its id.
+    pub key: KeyId,
+    /// Ed25519, 32 bytes.
+    pub public: [u8; 32],
+}
+
+impl Command {
+    /// The session that asks, where one does.
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::CloseSession(close) => Some(close.session),
+            Self::Acquire(acquire) => Some(acquire.session),
+            Self::Release(release) => Some(release.acquisition.session),
+            Self::Cancel(cancel) => Some(cancel.acquisition.session),
+            Self::Found(_)
+            | Self::LeaderReady(_)
+            | Self::OpenSession(_)
+            | Self::ExpireSessions(_)
+            | Self::EndLockDelay(_)
+            | Self::EndWait(_)
+            | Self::PublishKey(_) => None,
+        }
+    }
+
+    /// Its name, for logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Found(_) => "found",
+            Self::LeaderReady(_) => "leader_ready",
+            Self::OpenSession(_) => "open_session",
+            Self::CloseSession(_) => "close_session",
+            Self::ExpireSessions(_) => "expire_sessions",
+            Self::Acquire(_) => "acquire",
+            Self::Release(_) => "release",
+            Self::Cancel(_) => "cancel",
+            Self::EndLockDelay(_) => "end_lock_delay",
+            Self::EndWait(_) => "end_wait",
+            Self::PublishKey(_) => "publish_key",
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,22 @@
+//! Palisade's lock table: pure and deterministic.
+//!
+//! The core decides, the shell acts: [`LockTable::apply`](table::LockTable::apply) turns one committed entry into a
+//! reply and events. It opens no socket or file, reads no clock, draws no random number.
+//!
+//! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`lock`], [`queue`], [`table`].
+//! [`invariants`]. Words: [`ids`], [`mode`], [`token`], [`limits`]. Towards the resource: [`sequencer`], [`holding`].
+
+pub mod command;
+pub mod event;
+pub mod holding;
+pub mod ids;
+mod invariants;
+pub mod limits;
+pub mod lock;
+pub mod mode;
+pub mod queue;
+pub mod reply;
+pub mod sequencer;
+pub mod session;
+pub mod table;
+pub mod token;

@@ -1,0 +1,134 @@
+//! A lock: its slots, each free, held by a tenure, or in lock-delay; and its queue.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AcquisitionId, GuardName, LogIndex, Millis, Slot, WallTime};
+use crate::mode::Mode;
+use crate::queue::WaitQueue;
+use crate::reply::Ended;
+use crate::token::Token;
+
+/// A name that sessions hold, await, or may not have yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    /// Slots 0 to capacity - 1.
+    pub capacity: u32,
+    /// Slots that are not free.
+    pub slots: BTreeMap<Slot, SlotState>,
+    /// Who waits.
+    pub queue: WaitQueue,
+}
+
+/// A slot that is not free.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SlotState {
+    /// By one exclusive holder, or by a changing set of shared ones.
+    Held(Tenure),
+    /// Closed after its holder's session expired.
+    Delayed(Delay),
+}
+
+/// One unbroken period in which a slot is held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenure {
+    /// The token base and the index of the entry that began it.
+    pub token: Token,
+    /// That index.
+    pub begun: LogIndex,
+    /// Wall time of that entry.
+    pub begun_at: WallTime,
+    /// Which slot.
+    pub slot: Slot,
+    /// How.
+    pub mode: Mode,
+    /// Who. Never empty.
+    pub holders: BTreeMap<AcquisitionId, Holder>,
+    /// The longest delay of those holders of a shared tenure that already ended otherwise than by release, with
+    /// their guards.
+    pub owed: Option<OwedDelay>,
+}
+
+/// One holder of a tenure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The entry that gave it its place.
+    pub grant: LogIndex,
+    /// Wall time of that entry.
+    pub granted_at: WallTime,
+    /// How long the slot stays closed if its session expires.
+    pub delay: Millis,
+    /// Guards that cover everything the lock protects.
+    pub fenced_by: Vec<GuardName>,
+}
+
+/// What a member of a shared tenure left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwedDelay {
+    /// The longest.
+    pub delay: Millis,
+    /// Their guards; none skips nothing.
+    pub guards: Vec<GuardName>,
+}
+
+/// A slot that is closed for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// The entry at which it began; what its end must name.
+    pub began: LogIndex,
+    /// Wall time of that entry.
+    pub began_at: WallTime,
+    /// The token that ended.
+    pub ended: Token,
+    /// Its length, counted by the leader.
+    pub delay: Millis,
+    /// Guards that must confirm to end it early; empty skips nothing.
+    pub guards: Vec<GuardName>,
+}
+
+/// The last holder of a slot of a lock, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Predecessor {
+    /// Which slot.
+    pub slot: Slot,
+    /// Which acquisition.
+    pub acquisition: AcquisitionId,
+    /// Whose.
+    pub client: crate::ids::ClientName,
+    /// Under which token.
+    pub token: Token,
+    /// How it ended.
+    pub ended: Ended,
+    /// The entry that ended it.
+    pub end: LogIndex,
+    /// Wall time of that entry.
+    pub ended_at: WallTime,
+}
+
+impl Lock {
+    /// A lock that nobody holds or awaits.
+    pub fn new(capacity: u32) -> Self {
+        Self { capacity, slots: BTreeMap::new(), queue: WaitQueue::default() }
+    }
+
+    /// The lowest free slot.
+    pub fn free_slot(&self) -> Option<Slot> {
+        (0..self.capacity).map(Slot).find(|slot| !self.slots.contains_key(slot))
+    }
+
+    /// Whether nothing is left to know of it.
+    pub fn is_idle(&self) -> bool {
+        self.slots.is_empty() && self.queue.is_empty()
+    }
+}
+
+impl SlotState {
+    /// The tenure, while it is held.
+    pub fn tenure(&self) -> Option<&Tenure> {
+        match self {
+            Self::Held(tenure) => Some(tenure),
+            Self::Delayed(_) => None,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! How acquisitions end: the one path for release, close, expiry, cancel and all that comes later.
+
+use std::sync::Arc;
+
+use super::{EndedSession, LockTable, Step};
+use crate::event::Event;
+use crate::ids::{AcquisitionId, ClientName, LockName, SessionId, Slot};
+use crate::lock::{Delay, OwedDelay, Predecessor, SlotState};
+use crate::reply::Ended;
+use crate::session::{Acquisition, AcquisitionState, HeldPart, Outcome, OutcomeHow};
+
+impl LockTable {
+    /// Ends a session with everything it held or awaited.
+    ///
+    /// Locks lost by expiry enter lock-delay; those of a closed session are free at once (Burrows 2006, section 2.4).
+    pub(super) fn end_session(&mut self, step: &mut Step, id: SessionId, ended: Ended) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        self.secrets.remove(&session.secret);
+        for (number, acquisition) in &session.acquisitions {
+            let acquisition_id = AcquisitionId { session: id, number: *number };
+            self.end_acquisition(step, acquisition_id, acquisition, &session.client, ended);
+        }
+        let memory = EndedSession { ended, end: step.at.index, ended_at: step.at.wall, client: session.client };
+        Arc::make_mut(&mut self.ended).remember(id, memory, self.header.limits.ended_sessions_max);
+        step.events.push(Event::SessionEnded { session: id, ended });
+    }
+
+    /// Ends one acquisition of a live session, and remembers how.
+    pub(super) fn end_one(&mut self, step: &mut Step, id: AcquisitionId, ended: Ended) {
+        let Some(session) = self.sessions.get_mut(&id.session) else { return };
+        let Some(acquisition) = session.acquisitions.remove(&id.number) else { return };
+        let held = acquisition.tokens();
+        if id.number >= session.mark {
+            let how = OutcomeHow::Ended { ended, held };
+            session.outcomes.insert(id.number, Outcome { content: Some(acquisition.content), how });
+        }
+        let client = session.client.clone();
+        self.end_acquisition(step, id, &acquisition, &client, ended);
+    }
+
+    fn end_acquisition(
+        &mut self,
+        step: &mut Step,
+        id: AcquisitionId,
+        acquisition: &Acquisition,
+        client: &ClientName,
+        ended: Ended,
+    ) {
+        match &acquisition.state {
+            AcquisitionState::Waiting => {
+                for part in &acquisition.parts {
+                    if let Some(lock) = self.locks.get_mut(&part.lock) {
+                        lock.queue.remove(acquisition.arrived);
+                    }
+                    step.touched.insert(part.lock.clone());
+                }
+                self.counts.waiting -= 1;
+                step.events.push(Event::WaitEnded { acquisition: id, ended });
+            }
+            AcquisitionState::Holding { held, .. } => {
+                for part in held {
+                    self.end_holding(step, id, part, client, ended);
+                }
+            }
+        }
+    }
+
+    /// Takes one holder out of the tenure of one slot; with the last one, the tenure ends.
+    pub(super) fn end_holding(
+        &mut self,
+        step: &mut Step,
+        id: AcquisitionId,
+        part: &HeldPart,
+        client: &ClientName,
+        ended: Ended,
+    ) {
+        let Some(lock) = self.locks.get_mut(&part.lock) else { return };
+        let Some(SlotState::Held(tenure)) = lock.slots.get_mut(&part.slot) else { return };
+        let Some(holder) = tenure.holders.remove(&id) else { return };
+        if ended.delays() {
+            let owed = OwedDelay { delay: holder.delay, guards: holder.fenced_by };
+            tenure.owed = Some(match tenure.owed.take() {
+                None => owed,
+                Some(earlier) => earlier.join(owed),
+            });
+        }
+        let token = tenure.token;
+        let over = tenure.holders.is_empty();
+        let owed = if over { tenure.owed.take().filter(|owed| owed.delay.0 > 0) } else { None };
+        step.events.push(Event::HoldEnded {
+            acquisition: id,
+            lock: part.lock.clone(),
+            slot: part.slot,
+            token,
+            ended,
+        });
+        if over {
+            self.counts.held -= 1;
+            step.touched.insert(part.lock.clone());
+            match owed {
+                None => {
+                    lock.slots.remove(&part.slot);
+                }
+                Some(owed) => {
+                    let delay = Delay {
+                        began: step.at.index,
+                        began_at: step.at.wall,
+                        ended: token,
+                        delay: owed.delay,
+                        guards: owed.guards,
+                    };
+                    step.events.push(Event::DelayStarted {
+                        lock: part.lock.clone(),
+                        slot: part.slot,
+                        began: delay.began,
+                        delay: delay.delay,
+                    });
+                    lock.slots.insert(part.slot, SlotState::Delayed(delay));
+                    self.counts.delayed += 1;
+                }
+            }
+        }
+        let predecessor = Predecessor {
+            slot: part.slot,
+            acquisition: id,
+            client: client.clone(),
+            token,
+            ended,
+            end: step.at.index,
+            ended_at: step.at.wall,
+        };
+        let max = self.header.limits.predecessors_max;
+        Arc::make_mut(&mut self.predecessors).remember(part.lock.clone(), predecessor, max);
+    }
+}
+
+impl Acquisition {
+    /// What it holds, for the memory of how it ended.
+    pub(super) fn tokens(&self) -> Vec<(LockName, Slot, crate::token::Token)> {
+        match &self.state {
+            AcquisitionState::Waiting => Vec::new(),
+            AcquisitionState::Holding { held, .. } => {
+                held.iter().map(|part| (part.lock.clone(), part.slot, part.token)).collect()
+            }
+        }
+    }
+}
+
+impl OwedDelay {
+    /// The longest delay counts; guards skip it only if every member that left it named some.
+    fn join(self, other: Self) -> Self {
+        let guards = if self.guards.is_empty() || other.guards.is_empty() {
+            Vec::new()
+        } else {
+            let mut guards = self.guards;
+            guards.extend(other.guards);
+            guards.sort();
+            guards.dedup();
+            guards
+        };
+        Self { delay: self.delay.max(other.delay), guards }
+    }
+}

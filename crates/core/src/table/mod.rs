@@ -1,0 +1,287 @@
+//! The lock table: pure, deterministic, total.
+//!
+//! `apply` turns one committed entry into a reply and events. Replicas that apply the same entries at the same
+//! indexes hold the same table and return the same results, whatever their clocks, settings and builds. What is left
+//! out on purpose: time (the leader's lease clock proposes, the log decides), transport, and who leads.
+
+mod acquire;
+mod cancel;
+mod close_session;
+mod end_lock_delay;
+mod end_wait;
+mod ending;
+mod expire_sessions;
+mod found;
+mod grant;
+mod leader_ready;
+mod memory;
+mod open_session;
+mod publish_key;
+mod release;
+mod sharded;
+mod verdict;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::memory::EndedSession;
+pub use self::verdict::{Presented, Verdict};
+pub use self::view::{LockView, SlotView, WaiterView};
+
+use self::memory::{EndedSessions, Predecessors};
+use self::sharded::Sharded;
+use crate::command::{ClusterVersion, Command, Envelope, Member};
+use crate::event::Event;
+use crate::ids::{
+    ClusterId, ClusterName, Incarnation, KeyId, LockName, LogIndex, NodeId, SecretHash, SessionId, Term, WallTime,
+};
+use crate::limits::Limits;
+use crate::lock::Lock;
+use crate::reply::{Applied, EntryAt, Refusal, Reply};
+use crate::session::Session;
+use crate::token::TokenBase;
+
+/// Everything that the cluster knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockTable {
+    header: Header,
+    sessions: Sharded<SessionId, Session>,
+    /// Which session a secret opened, so that a repeated open finds it.
+    secrets: Sharded<SecretHash, SessionId>,
+    locks: Sharded<LockName, Lock>,
+    ended: Arc<EndedSessions>,
+    predecessors: Arc<Predecessors>,
+    keys: BTreeMap<KeyId, SigningKey>,
+    counts: Counts,
+}
+
+/// The cluster itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// None before the cluster is founded.
+    pub founding: Option<Founding>,
+    /// The bounds that apply enforces.
+    pub limits: Limits,
+    /// What is added to a log index to make a token.
+    pub token_base: TokenBase,
+    /// Which behaviour of apply is in force.
+    pub version: ClusterVersion,
+    /// The largest wall clock seen in an entry; a restore compares itself with it.
+    pub wall_max: WallTime,
+    /// Whose lease clock is in force.
+    pub lease: Option<Lease>,
+    /// The last applied entry.
+    pub applied: LogIndex,
+}
+
+/// Identity of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Founding {
+    /// Drawn once.
+    pub cluster: ClusterId,
+    /// As in each node's configuration.
+    pub name: ClusterName,
+    /// Of this founding, restore or forced start.
+    pub incarnation: Incarnation,
+    /// The initial members.
+    pub members: Vec<Member>,
+}
+
+/// Whose lease clock is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The lease epoch: index of the last `LeaderReady` that changed it.
+    pub epoch: LogIndex,
+    /// The leader's term.
+    pub term: Term,
+    /// The leader.
+    pub node: NodeId,
+    /// Its process.
+    pub nonce: u64,
+}
+
+/// A node's public signing key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SigningKey {
+    /// Whose.
+    pub node: NodeId,
+    /// Ed25519.
+    pub public: [u8; 32],
+    /// What it may do.
+    pub state: KeyState,
+    /// The entry that published it.
+    pub published: LogIndex,
+}
+
+/// What a key may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyState {
+    /// Verifies; settling before it signs.
+    Published,
+    /// Signs and verifies.
+    Signing,
+    /// Verifies only.
+    Retired,
+    /// Neither.
+    Dropped,
+}
+
+/// Totals, kept so that status need not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Slots held.
+    pub held: u64,
+    /// Acquisitions waiting.
+    pub waiting: u64,
+    /// Slots in lock-delay.
+    pub delayed: u64,
+}
+
+/// One entry while it is applied: what it did so far, and which locks it touched.
+pub(crate) struct Step {
+    at: EntryAt,
+    events: Vec<Event>,
+    /// Locks whose queue may move.
+    touched: BTreeSet<LockName>,
+}
+
+impl Default for LockTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LockTable {
+    /// The table before the first entry.
+    pub fn new() -> Self {
+        Self {
+            header: Header {
+                founding: None,
+                limits: Limits::default(),
+                token_base: TokenBase::default(),
+                version: ClusterVersion::CURRENT,
+                wall_max: WallTime(0),
+                lease: None,
+                applied: LogIndex(0),
+            },
+            sessions: Sharded::new(),
+            secrets: Sharded::new(),
+            locks: Sharded::new(),
+            ended: Arc::default(),
+            predecessors: Arc::default(),
+            keys: BTreeMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Applies one committed entry. Total and deterministic: replicas that apply the same entries at the same
+    /// indexes hold the same table and return the same result.
+    ///
+    /// # Panics
+    ///
+    /// When `index` is not above every index applied before: two grants could share a token, and the node must stop.
+    pub fn apply(&mut self, index: LogIndex, envelope: &Envelope) -> Applied {
+        assert!(index > self.header.applied, "entry {index} came after {}", self.header.applied);
+        self.header.applied = index;
+        self.header.wall_max = self.header.wall_max.max(envelope.wall);
+        let at = EntryAt { index, wall: envelope.wall, node: envelope.node };
+        let mut step = Step { at, events: Vec::new(), touched: BTreeSet::new() };
+        let reply = self.dispatch(&mut step, &envelope.command);
+        // First everything that the entry ends has ended; only then is anything granted (SPEC 2).
+        self.grant_pass(&mut step);
+        let renewed = match &reply {
+            Reply::Refused(refusal) if refusal.for_session() => None,
+            Reply::SessionClosed => None,
+            Reply::SessionOpened { session, .. } => Some(*session),
+            _ => envelope.command.session(),
+        };
+        Applied { reply, events: step.events, renewed }
+    }
+
+    fn dispatch(&mut self, step: &mut Step, command: &Command) -> Reply {
+        match command {
+            Command::Found(found) => return self.found(step, found),
+            Command::LeaderReady(ready) => return self.leader_ready(step, ready),
+            _ if self.header.founding.is_none() => return Reply::Refused(Refusal::NotFounded),
+            _ => {}
+        }
+        match command {
+            Command::Found(_) | Command::LeaderReady(_) => Reply::Done,
+            Command::OpenSession(open) => self.open_session(step, open),
+            Command::CloseSession(close) => self.close_session(step, close.session),
+            Command::ExpireSessions(expire) => self.expire_sessions(step, expire),
+            Command::Acquire(acquire) => self.acquire(step, acquire),
+            Command::Release(release) => self.release(step, release),
+            Command::Cancel(cancel) => self.cancel(step, cancel.acquisition),
+            Command::EndLockDelay(end) => self.end_lock_delay(step, end),
+            Command::EndWait(end) => self.end_wait(step, end),
+            Command::PublishKey(publish) => self.publish_key(step, publish),
+        }
+    }
+
+    /// The cluster itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Totals.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Live sessions.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Locks that are held, awaited or in lock-delay.
+    pub fn lock_count(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// A live session.
+    pub fn session(&self, session: SessionId) -> Option<&Session> {
+        self.sessions.get(&session)
+    }
+
+    /// Live sessions, in an order that is the same on every replica.
+    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.sessions.iter().map(|(id, session)| (*id, session))
+    }
+
+    /// A lock that is held, awaited or in lock-delay.
+    pub fn lock(&self, lock: &LockName) -> Option<&Lock> {
+        self.locks.get(lock)
+    }
+
+    /// Locks, in an order that is the same on every replica.
+    pub fn locks(&self) -> impl Iterator<Item = (&LockName, &Lock)> {
+        self.locks.iter()
+    }
+
+    /// How a session ended, where that is remembered.
+    pub fn ended_session(&self, session: SessionId) -> Option<&EndedSession> {
+        self.ended.get(session)
+    }
+
+    /// Signing keys.
+    pub fn keys(&self) -> &BTreeMap<KeyId, SigningKey> {
+        &self.keys
+    }
+
+    /// Whether a timer command was decided under the clock that is in force.
+    fn in_epoch(&self, epoch: LogIndex) -> bool {
+        self.header.lease.is_some_and(|lease| lease.epoch == epoch)
+    }
+
+    /// Why a session cannot ask anything.
+    fn no_session(&self, session: SessionId) -> Refusal {
+        match self.ended.get(session) {
+            Some(ended) => Refusal::SessionEnded { ended: ended.ended, superseded: None },
+            None => Refusal::SessionUnknown,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A map split into shards by a fixed hash, each behind an `Arc`.
+//!
+//! A clone copies pointers; the first change of a shard afterwards copies that shard alone. So a snapshot stalls
+//! nothing. Shards are written in order, so that equal tables have equal bytes on every replica.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::Hash;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::de::{SeqAccess, Visitor};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::session::shard_of;
+
+const SHARDS: usize = 4_096;
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Sharded<K, V> {
+    shards: Vec<Arc<BTreeMap<K, V>>>,
+    len: usize,
+}
+
+impl<K: Ord + Hash + Clone, V: Clone> Sharded<K, V> {
+    pub(crate) fn new() -> Self {
+        let empty = Arc::new(BTreeMap::new());
+        Self { shards: vec![empty; SHARDS], len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.shards[shard_of(key, SHARDS)].get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let shard = &mut self.shards[shard_of(key, SHARDS)];
+        // Looking first keeps a shard shared when the key is not in it.
+        if !shard.contains_key(key) {
+            return None;
+        }
+        Arc::make_mut(shard).get_mut(key)
+    }
+
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let old = Arc::make_mut(&mut self.shards[shard_of(&key, SHARDS)]).insert(key, value);
+        self.len += usize::from(old.is_none());
+        old
+    }
+
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        let shard = &mut self.shards[shard_of(key, SHARDS)];
+        if !shard.contains_key(key) {
+            return None;
+        }
+        let old = Arc::make_mut(shard).remove(key);
+        self.len -= usize::from(old.is_some());
+        old
+    }
+
+    /// In shard order, and in key order within a shard: the same on every replica.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.shards.iter().flat_map(|shard| shard.iter())
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Sharded<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.shards.iter().flat_map(|shard| shard.iter())).finish()
+    }
+}
+
+impl<K: Serialize, V: Serialize> Serialize for Sharded<K, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(Some(self.len))?;
+        for entry in self.shards.iter().flat_map(|shard| shard.iter()) {
+            seq.serialize_element(&entry)?;
+        }
+        seq.end()
+    }
+}
+
+impl<'de, K, V> Deserialize<'de> for Sharded<K, V>
+where
+    K: Ord + Hash + Clone + Deserialize<'de>,
+    V: Clone + Deserialize<'de>,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<K, V>(PhantomData<(K, V)>);
+
+        impl<'de, K, V> Visitor<'de> for Entries<K, V>
+        where
+            K: Ord + Hash + Clone + Deserialize<'de>,
+            V: Clone + Deserialize<'de>,
+        {
+            type Value = Sharded<K, V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the entries of a table")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut map = Sharded::new();
+                while let Some((key, value)) = seq.next_element()? {
+                    if map.insert(key, value).is_some() {
+                        return Err(serde::de::Error::custom("a key stands twice in a table"));
+                    }
+                }
+                Ok(map)
+            }
+        }
+
+        deserializer.deserialize_seq(Entries(PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_shares_until_one_side_changes() {
+        let mut map = Sharded::new();
+        for key in 0_u64..10_000 {
+            map.insert(key, key);
+        }
+        let view = map.clone();
+        map.insert(1, 100);
+        map.remove(&2);
+        assert_eq!((view.get(&1), view.get(&2), view.len()), (Some(&1), Some(&2), 10_000));
+        assert_eq!((map.get(&1), map.get(&2), map.len()), (Some(&100), None, 9_999));
+        let shared = map.shards.iter().zip(&view.shards).filter(|(a, b)| Arc::ptr_eq(a, b)).count();
+        assert_eq!(shared, SHARDS - 2);
+    }
+}

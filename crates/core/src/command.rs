@@ -9,8 +9,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{
-    AcquisitionId, ClientName, ClusterId, ClusterName, GuardName, Incarnation, KeyId, LockName, LogIndex, Millis,
-    NodeId, NodeName, OwnerLabel, Principal, RequestNumber, SecretHash, SessionId, Slot, Term, WallTime,
+    AcquisitionId, ClientName, ClusterId, ClusterName, GuardName, Incarnation, KeyId, LockName, LogIndex,
+    Millis, NodeId, NodeName, OwnerLabel, Principal, RequestNumber, SecretHash, SessionId, Slot, Term,
+    WallTime,
 };
 use crate::limits::Limits;
 use crate::mode::Mode;

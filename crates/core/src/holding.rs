@@ -56,7 +56,9 @@ pub enum NotHolding {
         token: Token,
     },
     /// A resource has seen a newer token.
-    #[error("a resource refused token {token} of {lock}, because it has accepted {mark}: stop work, and acquire again")]
+    #[error(
+        "a resource refused token {token} of {lock}, because it has accepted {mark}: stop work, and acquire again"
+    )]
     Rejected {
         /// Which lock.
         lock: LockName,

@@ -57,7 +57,10 @@ impl LockTable {
                                 tenure.holders.contains_key(&of) && tenure.token == part.token
                             });
                             if !held {
-                                return Err(format!("{of} believes to hold {}, which does not know it", part.lock));
+                                return Err(format!(
+                                    "{of} believes to hold {}, which does not know it",
+                                    part.lock
+                                ));
                             }
                         }
                     }

@@ -4,7 +4,8 @@
 //! reply and events. It opens no socket or file, reads no clock, draws no random number.
 //!
 //! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`lock`], [`queue`], [`table`].
-//! [`invariants`]. Words: [`ids`], [`mode`], [`token`], [`limits`]. Towards the resource: [`sequencer`], [`holding`].
+//! [`invariants`]. Words: [`ids`], [`mode`], [`token`], [`limits`]. Towards the resource: [`sequencer`],
+//! [`sequencer_text`], [`holding`].
 
 pub mod command;
 pub mod event;
@@ -17,6 +18,7 @@ pub mod mode;
 pub mod queue;
 pub mod reply;
 pub mod sequencer;
+pub mod sequencer_text;
 pub mod session;
 pub mod table;
 pub mod token;

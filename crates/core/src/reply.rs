@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AcquisitionId, ClientName, LockName, LogIndex, Millis, RequestNumber, SessionId, Slot, WallTime};
+use crate::ids::{
+    AcquisitionId, ClientName, LockName, LogIndex, Millis, RequestNumber, SessionId, Slot, WallTime,
+};
 use crate::mode::Mode;
 use crate::token::Token;
 

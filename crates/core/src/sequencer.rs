@@ -43,6 +43,7 @@ pub struct Sequencer {
 /// The claims as they stand in the JWT (SPEC 13). No `exp`, `nbf`, `iat` or `aud`: stock libraries act on them, and a
 /// resource with a wrong clock would refuse true holders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SequencerClaims {
     /// `palisade:<cluster id>`
     pub iss: String,
@@ -70,6 +71,7 @@ pub struct SequencerClaims {
 
 /// The header of the JWT.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SequencerHeader {
     /// `EdDSA`
     pub alg: String,

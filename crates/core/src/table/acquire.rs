@@ -53,7 +53,9 @@ impl LockTable {
                 return Some(reused);
             }
             return Some(match &acquisition.state {
-                AcquisitionState::Waiting => Reply::Queued { acquisition: id, place: self.place(acquisition) },
+                AcquisitionState::Waiting => {
+                    Reply::Queued { acquisition: id, place: self.place(acquisition) }
+                }
                 AcquisitionState::Holding { .. } => Reply::Granted(self.grant_of(id, acquisition)),
             });
         }
@@ -156,7 +158,8 @@ impl LockTable {
             }
             let Some(lock) = self.locks.get_mut(&part.lock) else { continue };
             if lock.queue.is_empty() {
-                for holder in lock.slots.values().filter_map(SlotState::tenure).flat_map(|t| t.holders.keys()) {
+                for holder in lock.slots.values().filter_map(SlotState::tenure).flat_map(|t| t.holders.keys())
+                {
                     step.events.push(Event::Contended { holder: *holder, lock: part.lock.clone() });
                 }
             }

@@ -32,7 +32,10 @@ impl LockTable {
             return Reply::Cancelled(CancelMet::Ended(Ended::Forgotten));
         }
         if session.remembered() >= max as usize {
-            return Reply::Refused(Refusal::LimitReached { limit: LimitName::OutcomesPerSession, max: max.into() });
+            return Reply::Refused(Refusal::LimitReached {
+                limit: LimitName::OutcomesPerSession,
+                max: max.into(),
+            });
         }
         session.highest = session.highest.max(id.number);
         let how = OutcomeHow::Ended { ended: Ended::Cancelled, held: Vec::new() };

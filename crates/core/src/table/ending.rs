@@ -20,7 +20,8 @@ impl LockTable {
             let acquisition_id = AcquisitionId { session: id, number: *number };
             self.end_acquisition(step, acquisition_id, acquisition, &session.client, ended);
         }
-        let memory = EndedSession { ended, end: step.at.index, ended_at: step.at.wall, client: session.client };
+        let memory =
+            EndedSession { ended, end: step.at.index, ended_at: step.at.wall, client: session.client };
         Arc::make_mut(&mut self.ended).remember(id, memory, self.header.limits.ended_sessions_max);
         step.events.push(Event::SessionEnded { session: id, ended });
     }

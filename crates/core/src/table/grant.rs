@@ -32,7 +32,8 @@ impl LockTable {
 
     /// Whether an acquisition is at the head of all its queues and all its locks have room.
     fn fits(&self, id: AcquisitionId) -> bool {
-        let Some(acquisition) = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get(&id.number)) else {
+        let Some(acquisition) = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get(&id.number))
+        else {
             return false;
         };
         acquisition.parts.iter().all(|part| {
@@ -43,7 +44,12 @@ impl LockTable {
     }
 
     /// Begins a tenure of each part of an acquisition, and takes it out of its queues. It was checked to fit.
-    pub(super) fn grant_acquisition(&mut self, step: &mut Step, id: AcquisitionId, waited: bool) -> Option<Grant> {
+    pub(super) fn grant_acquisition(
+        &mut self,
+        step: &mut Step,
+        id: AcquisitionId,
+        waited: bool,
+    ) -> Option<Grant> {
         let token = self.header.token_base.token(step.at.index);
         let acquisition = self.sessions.get_mut(&id.session)?.acquisitions.get_mut(&id.number)?;
         let mut held = Vec::with_capacity(acquisition.parts.len());

@@ -36,7 +36,8 @@ use self::sharded::Sharded;
 use crate::command::{ClusterVersion, Command, Envelope, Member};
 use crate::event::Event;
 use crate::ids::{
-    ClusterId, ClusterName, Incarnation, KeyId, LockName, LogIndex, NodeId, SecretHash, SessionId, Term, WallTime,
+    ClusterId, ClusterName, Incarnation, KeyId, LockName, LogIndex, NodeId, SecretHash, SessionId, Term,
+    WallTime,
 };
 use crate::limits::Limits;
 use crate::lock::Lock;

@@ -15,7 +15,9 @@ impl LockTable {
             return Reply::Refused(Refusal::NotYet(NotYet::TakingOver));
         }
         if let Some(id) = self.secrets.get(&open.secret).copied() {
-            let Some(session) = self.sessions.get_mut(&id) else { return Reply::Refused(Refusal::SessionUnknown) };
+            let Some(session) = self.sessions.get_mut(&id) else {
+                return Reply::Refused(Refusal::SessionUnknown);
+            };
             if session.owner != open.owner {
                 return Reply::Refused(Refusal::SecretTaken);
             }

@@ -68,14 +68,17 @@ impl LockTable {
             return Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
         };
         let was_held = held.iter().any(|(lock, slot, token)| {
-            *token == release.token && release.part.as_ref().is_none_or(|part| part.0 == *lock && part.1 == *slot)
+            *token == release.token
+                && release.part.as_ref().is_none_or(|part| part.0 == *lock && part.1 == *slot)
         });
         if !was_held {
             return Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
         }
         match ended {
             Ended::Released | Ended::Cancelled => Reply::Released(*ended),
-            _ => Reply::Refused(Refusal::AlreadyEnded { ended: *ended, superseded: self.now_holding(release) }),
+            _ => {
+                Reply::Refused(Refusal::AlreadyEnded { ended: *ended, superseded: self.now_holding(release) })
+            }
         }
     }
 

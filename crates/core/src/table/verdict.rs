@@ -89,7 +89,9 @@ impl LockTable {
                 }
                 OutcomeHow::Refused(_) => None,
             },
-            None if id.number < session.mark => Some(self.remembered_end(presented).unwrap_or(Ended::Forgotten)),
+            None if id.number < session.mark => {
+                Some(self.remembered_end(presented).unwrap_or(Ended::Forgotten))
+            }
             None => None,
         }
     }

@@ -131,11 +131,7 @@ impl LockTable {
 
 impl LockTable {
     /// Who holds a slot, for a refusal.
-    pub(super) fn holder_of(
-        &self,
-        lock: &LockName,
-        slot: Slot,
-    ) -> Option<Box<HolderView>> {
+    pub(super) fn holder_of(&self, lock: &LockName, slot: Slot) -> Option<Box<HolderView>> {
         let tenure = self.locks.get(lock)?.slots.get(&slot)?.tenure()?;
         self.tenure_holder(tenure).map(Box::new)
     }

@@ -21,6 +21,9 @@ pub const CAPACITY_MAX: u32 = 10_000;
 /// Sessions that one `ExpireSessions` ends, so that one entry stalls nobody.
 pub const EXPIRE_BATCH_MAX: usize = 256;
 
+/// Holdings of an ended session that are remembered with it, to tell a late check how they ended.
+pub const ENDED_HELD_MAX: usize = 16;
+
 /// Shortest lease, milliseconds (SPEC 3).
 pub const TTL_MIN: Millis = Millis(2_000);
 /// Longest lease: a day.

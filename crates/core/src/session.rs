@@ -176,6 +176,23 @@ impl Hasher for Fnv {
         }
     }
 
+    // The defaults write numbers as this machine lays them out.
+    fn write_u8(&mut self, number: u8) {
+        self.write(&[number]);
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.write(&number.to_le_bytes());
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write(&(number as u64).to_le_bytes());
+    }
+
     fn finish(&self) -> u64 {
         self.0
     }

@@ -16,7 +16,9 @@ impl LockTable {
         };
         session.last_command = step.at.index;
         session.raise_mark(request.mark);
-        let number = request.number.unwrap_or_else(|| session.next_number());
+        let Some(number) = request.number.or_else(|| session.next_number()) else {
+            return Reply::Refused(Refusal::BadArgument(BadArgument::NumberReused));
+        };
         let id = AcquisitionId { session: request.session, number };
         if let Some(reply) = self.known(id, request) {
             return reply;
@@ -71,7 +73,7 @@ impl LockTable {
                 },
             }));
         }
-        (id.number < session.mark).then(|| Reply::Refused(Refusal::BelowMark { mark: session.mark }))
+        (id.number < session.mark).then_some(Reply::Refused(Refusal::BelowMark { mark: session.mark }))
     }
 
     fn remembers_one_more(&self, id: AcquisitionId) -> Result<(), Refusal> {
@@ -254,14 +256,127 @@ impl crate::session::Session {
         self.outcomes = self.outcomes.split_off(&mark);
     }
 
-    /// The number of a request that brought none.
-    pub(super) fn next_number(&self) -> RequestNumber {
+    /// The number of a request that brought none; none is left once the client has used the largest.
+    pub(super) fn next_number(&self) -> Option<RequestNumber> {
         let known = self.highest.max(RequestNumber(self.mark.0.saturating_sub(1)));
-        RequestNumber(known.0.saturating_add(1))
+        known.0.checked_add(1).map(RequestNumber)
     }
 
     /// Outcomes kept, and those that what waits or holds will leave.
     pub(crate) fn remembered(&self) -> usize {
         self.outcomes.len() + self.acquisitions.range(self.mark..).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::story::{DELAY, Story, ask, id, lock, refusal, token};
+
+    #[test]
+    fn a_free_lock_is_granted_under_the_index_of_its_entry() {
+        let mut story = Story::begin();
+        let a = story.open("a");
+        let Reply::Granted(grant) = story.acquire(ask(a, 1, "l")) else { panic!("it is free") };
+        assert_eq!((grant.acquisition, grant.grant_index), (id(a, 1), story.index));
+        assert_eq!((grant.parts[0].token.get(), grant.parts[0].delay), (story.index, DELAY));
+        assert_eq!(story.renewed, Some(a));
+        assert_eq!(story.table.grant(id(a, 1)), Some(grant));
+    }
+
+    #[test]
+    fn a_taken_lock_is_waited_for_in_order() {
+        let mut story = Story::begin();
+        let (a, b) = (story.open("a"), story.open("b"));
+        story.holds(a, 1, "l");
+        assert_eq!(story.acquire(ask(b, 1, "l")), Reply::Queued { acquisition: id(b, 1), place: 1 });
+        assert!(story.events.contains(&Event::Contended { holder: id(a, 1), lock: lock("l") }));
+        assert_eq!(story.acquire(ask(b, 2, "l")), Reply::Queued { acquisition: id(b, 2), place: 2 });
+        assert_eq!(story.table.counts().waiting, 2);
+        let queue = story.table.view(&lock("l")).queue;
+        assert_eq!(queue.iter().map(|w| w.acquisition).collect::<Vec<_>>(), [id(b, 1), id(b, 2)]);
+    }
+
+    #[test]
+    fn two_acquisitions_of_one_session_exclude_each_other() {
+        let mut story = Story::begin();
+        let a = story.open("a");
+        story.holds(a, 1, "l");
+        story.waits(a, 2, "l");
+    }
+
+    #[test]
+    fn a_try_is_told_who_holds() {
+        let mut story = Story::begin();
+        let (a, b) = (story.open("a"), story.open("b"));
+        let held = story.holds(a, 1, "l");
+        let Refusal::Held { holder, waiting } = refusal(story.acquire(ask(b, 1, "l").trying())) else {
+            panic!("it is held")
+        };
+        assert_eq!(
+            (holder.acquisition, holder.token, holder.client.as_str(), waiting),
+            (id(a, 1), held, "a", 0)
+        );
+        assert_eq!(story.table.counts().waiting, 0);
+    }
+
+    #[test]
+    fn a_try_of_a_free_lock_is_granted() {
+        let mut story = Story::begin();
+        let a = story.open("a");
+        token(&story.acquire(ask(a, 1, "l").trying()));
+    }
+
+    #[test]
+    fn a_try_never_overtakes_a_waiter_in_a_lock_delay() {
+        let mut story = Story::begin();
+        let (a, b, c) = (story.open("a"), story.open("b"), story.open("c"));
+        let ended = story.holds(a, 1, "l");
+        story.waits(b, 1, "l");
+        story.expire(&[a]);
+        let (epoch, began) = (story.epoch(), story.index);
+        let refused = refusal(story.acquire(ask(c, 1, "l").trying()));
+        assert_eq!(refused, Refusal::InLockDelay { began, delay: DELAY, ended });
+        story.end_lock_delay(epoch, "l", began);
+        assert_eq!(story.granted(), [(b, 1)]);
+    }
+
+    #[test]
+    fn b97_names_are_exact() {
+        let mut story = Story::begin();
+        let a = story.open("a");
+        for (number, name) in (1..).zip(["xy", "xyz", "x", "xy/", "xy/z", "XY", "é", "e\u{301}"]) {
+            story.holds(a, number, name);
+        }
+        assert_eq!(story.table.lock_count(), 8);
+    }
+
+    #[test]
+    fn b70_b71_b62_tokens_never_go_back_when_a_lock_is_forgotten() {
+        let mut story = Story::begin();
+        let a = story.open("a");
+        let mut last = None;
+        for number in 1..=5 {
+            let now = story.holds(a, number, "l");
+            assert!(last < Some(now));
+            last = Some(now);
+            story.release(a, number, "l", now);
+            assert_eq!(story.table.lock_count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_request_without_a_number_takes_the_next() {
+        let mut story = Story::begin();
+        let a = story.open("a");
+        story.holds(a, 7, "l");
+        assert_eq!(
+            story.acquire(ask(a, 1, "l").unnumbered()),
+            Reply::Queued { acquisition: id(a, 8), place: 1 }
+        );
+        let Reply::Granted(grant) = story.acquire(ask(a, 1, "m").unnumbered().marked(20)) else {
+            panic!("free")
+        };
+        assert_eq!(grant.acquisition, id(a, 20));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{EndedSession, LockTable, Step};
 use crate::event::Event;
 use crate::ids::{AcquisitionId, ClientName, LockName, SessionId, Slot};
+use crate::limits::ENDED_HELD_MAX;
 use crate::lock::{Delay, OwedDelay, Predecessor, SlotState};
 use crate::reply::Ended;
 use crate::session::{Acquisition, AcquisitionState, HeldPart, Outcome, OutcomeHow};
@@ -20,8 +21,16 @@ impl LockTable {
             let acquisition_id = AcquisitionId { session: id, number: *number };
             self.end_acquisition(step, acquisition_id, acquisition, &session.client, ended);
         }
-        let memory =
-            EndedSession { ended, end: step.at.index, ended_at: step.at.wall, client: session.client };
+        let held = session.acquisitions.iter().flat_map(|(number, acquisition)| {
+            acquisition.tokens().into_iter().map(|(_, _, token)| (*number, token))
+        });
+        let memory = EndedSession {
+            ended,
+            end: step.at.index,
+            ended_at: step.at.wall,
+            held: held.take(ENDED_HELD_MAX).collect(),
+            client: session.client,
+        };
         Arc::make_mut(&mut self.ended).remember(id, memory, self.header.limits.ended_sessions_max);
         step.events.push(Event::SessionEnded { session: id, ended });
     }

@@ -94,6 +94,12 @@ impl LockTable {
         let acquisition = self.sessions.get(&id.session)?.acquisitions.get(&id.number)?;
         let grant = self.grant_of(id, acquisition);
         step.events.push(Event::Granted { grant: grant.clone(), waited });
+        // Those who queued behind its predecessor now queue behind it.
+        for part in &grant.parts {
+            if self.locks.get(&part.lock).is_some_and(|lock| !lock.queue.is_empty()) {
+                step.events.push(Event::Contended { holder: id, lock: part.lock.clone() });
+            }
+        }
         Some(grant)
     }
 

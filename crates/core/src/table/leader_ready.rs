@@ -26,3 +26,46 @@ impl LockTable {
         Reply::Done
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::command::{Command, LeaderReady};
+    use crate::ids::{LogIndex, NodeId, Term};
+    use crate::table::story::Story;
+
+    fn ready(story: &mut Story, term: u64, node: u64, nonce: u64) -> LogIndex {
+        story.apply(Command::LeaderReady(LeaderReady { term: Term(term), node: NodeId(node), nonce }));
+        story.epoch()
+    }
+
+    #[test]
+    fn the_epoch_is_the_entry_of_the_leader_that_came_last() {
+        let mut story = Story::begin();
+        let first = ready(&mut story, 2, 1, 7);
+        assert_eq!(first, LogIndex(story.index));
+        let second = ready(&mut story, 3, 2, 8);
+        assert_eq!(second, LogIndex(story.index));
+    }
+
+    #[test]
+    fn repeated_it_changes_nothing() {
+        let mut story = Story::begin();
+        let epoch = ready(&mut story, 2, 1, 7);
+        assert_eq!(ready(&mut story, 2, 1, 7), epoch);
+        assert!(story.events.is_empty());
+    }
+
+    #[test]
+    fn one_of_an_older_term_that_arrives_late_changes_nothing() {
+        let mut story = Story::begin();
+        let epoch = ready(&mut story, 5, 1, 7);
+        assert_eq!(ready(&mut story, 4, 2, 8), epoch);
+    }
+
+    #[test]
+    fn a_leader_that_restarted_within_its_term_starts_a_new_clock() {
+        let mut story = Story::begin();
+        let epoch = ready(&mut story, 5, 1, 7);
+        assert!(ready(&mut story, 5, 1, 9) > epoch);
+    }
+}

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{LockName, LogIndex, SessionId, WallTime};
+use crate::ids::{ClientName, LockName, LogIndex, RequestNumber, SessionId, WallTime};
 use crate::lock::Predecessor;
 use crate::reply::Ended;
+use crate::token::Token;
 
 /// A session that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,8 +18,10 @@ pub struct EndedSession {
     pub end: LogIndex,
     /// Wall time of that entry.
     pub ended_at: WallTime,
-    /// What it held when it ended: enough to answer a late check.
-    pub client: crate::ids::ClientName,
+    /// What it held when it ended, up to `ENDED_HELD_MAX`: enough to answer a late check.
+    pub held: Vec<(RequestNumber, Token)>,
+    /// Whose it was, for people.
+    pub client: ClientName,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

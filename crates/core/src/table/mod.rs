@@ -5,11 +5,15 @@
 //! out on purpose: time (the leader's lease clock proposes, the log decides), transport, and who leads.
 
 mod acquire;
+#[cfg(test)]
+mod bounds;
 mod cancel;
 mod close_session;
 mod end_lock_delay;
 mod end_wait;
 mod ending;
+#[cfg(test)]
+mod exactly_once;
 mod expire_sessions;
 mod found;
 mod grant;
@@ -19,6 +23,8 @@ mod open_session;
 mod publish_key;
 mod release;
 mod sharded;
+#[cfg(test)]
+mod story;
 mod verdict;
 mod view;
 

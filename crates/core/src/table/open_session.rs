@@ -51,3 +51,101 @@ impl LockTable {
         Reply::SessionOpened { session: id, ttl: open.ttl }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Command, Replaces};
+    use crate::ids::{Millis, Principal};
+    use crate::table::story::{Story, refusal, secret};
+    use crate::token::TokenBase;
+
+    fn opened(reply: &Reply) -> SessionId {
+        match reply {
+            Reply::SessionOpened { session, .. } => *session,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_session_is_named_after_its_entry() {
+        let mut story = Story::begin();
+        let a = story.open("a");
+        assert_eq!((a.0, story.renewed), (story.index, Some(a)));
+        let base = TokenBase::new(1_000_000).unwrap();
+        let mut restored = Story::founded_at(0, base, crate::limits::Limits::default());
+        let b = restored.open("b");
+        assert_eq!(b.0, 1_000_000 + restored.index);
+        assert_eq!(restored.holds(b, 1, "l").get(), 1_000_000 + restored.index);
+    }
+
+    #[test]
+    fn a_repeated_open_finds_the_first_session() {
+        let mut story = Story::begin();
+        let opening = story.opening("a");
+        let first = opened(&story.apply(Command::OpenSession(opening.clone())));
+        let mut again = opening.clone();
+        again.ttl = Millis(60_000);
+        assert_eq!(
+            story.apply(Command::OpenSession(again)),
+            Reply::SessionOpened { session: first, ttl: opening.ttl },
+            "its TTL cannot be changed"
+        );
+        assert_eq!(story.table.session_count(), 1);
+        assert_eq!(story.table.session(first).unwrap().last_command.0, story.index);
+        story.close(first);
+        assert!(opened(&story.apply(Command::OpenSession(opening))) > first);
+    }
+
+    #[test]
+    fn the_same_secret_from_another_identity_is_refused() {
+        let mut story = Story::begin();
+        let mut opening = story.opening("a");
+        story.apply(Command::OpenSession(opening.clone()));
+        let before = story.index;
+        opening.owner = Principal::new("mallory").unwrap();
+        assert_eq!(refusal(story.apply(Command::OpenSession(opening))), Refusal::SecretTaken);
+        assert_eq!((story.renewed, story.table.session_count()), (None, 1));
+        assert_eq!(story.table.sessions().next().unwrap().1.last_command.0, before);
+    }
+
+    #[test]
+    fn a_lease_is_2_seconds_to_a_day() {
+        let mut story = Story::begin();
+        for (ttl, fits) in [(0, false), (1_999, false), (2_000, true), (86_400_000, true), (u64::MAX, false)]
+        {
+            let mut opening = story.opening("a");
+            opening.ttl = Millis(ttl);
+            let reply = story.apply(Command::OpenSession(opening));
+            assert_eq!(matches!(reply, Reply::SessionOpened { .. }), fits, "{ttl}: {reply:?}");
+        }
+        let mut opening = story.opening("a");
+        opening.ttl = Millis(86_400_001);
+        let bad = Refusal::BadArgument(BadArgument::Ttl);
+        assert_eq!(refusal(story.apply(Command::OpenSession(opening))), bad);
+    }
+
+    #[test]
+    fn at_the_limit_one_more_is_refused_and_the_old_are_found() {
+        let mut story = Story::with_limits(|limits| limits.sessions_max = 1);
+        let opening = story.opening("a");
+        let first = opened(&story.apply(Command::OpenSession(opening.clone())));
+        let more = story.opening("b");
+        let full = Refusal::LimitReached { limit: LimitName::Sessions, max: 1 };
+        assert_eq!(refusal(story.apply(Command::OpenSession(more.clone()))), full);
+        assert_eq!(opened(&story.apply(Command::OpenSession(opening))), first);
+        story.close(first);
+        opened(&story.apply(Command::OpenSession(more)));
+    }
+
+    #[test]
+    fn taking_over_is_not_known_yet_and_touches_nothing() {
+        let mut story = Story::begin();
+        let old = story.open("a");
+        story.holds(old, 1, "l");
+        let mut opening = story.opening("a");
+        opening.replaces = Some(Replaces { session: old, secret: secret(1), proven_dead: true });
+        assert_eq!(refusal(story.apply(Command::OpenSession(opening))), Refusal::NotYet(NotYet::TakingOver));
+        assert!(story.table.session(old).is_some() && story.holder("l").is_some());
+    }
+}

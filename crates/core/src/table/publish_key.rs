@@ -25,3 +25,54 @@ impl LockTable {
         Reply::Done
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Command;
+    use crate::ids::{KeyId, NodeId};
+    use crate::table::story::{Story, refusal};
+
+    fn key(node: u64, id: &str, byte: u8) -> Command {
+        Command::PublishKey(PublishKey {
+            node: NodeId(node),
+            key: KeyId::new(id).unwrap(),
+            public: [byte; 32],
+        })
+    }
+
+    fn state(story: &Story, id: &str) -> KeyState {
+        story.table.keys()[&KeyId::new(id).unwrap()].state
+    }
+
+    #[test]
+    fn the_first_key_of_an_initial_member_signs_at_once_and_any_other_settles() {
+        let mut story = Story::begin();
+        for command in [key(1, "a", 1), key(1, "b", 2), key(2, "c", 3)] {
+            assert_eq!(story.apply(command), Reply::Done);
+        }
+        assert_eq!(state(&story, "a"), KeyState::Signing);
+        assert_eq!(state(&story, "b"), KeyState::Published);
+        assert_eq!(state(&story, "c"), KeyState::Published, "its node is no initial member");
+    }
+
+    #[test]
+    fn a_key_id_means_one_key() {
+        let mut story = Story::begin();
+        story.apply(key(1, "a", 1));
+        assert_eq!(story.apply(key(1, "a", 1)), Reply::Done);
+        assert!(story.events.is_empty());
+        for other in [key(1, "a", 2), key(2, "a", 1)] {
+            assert_eq!(refusal(story.apply(other)), Refusal::BadArgument(BadArgument::Key));
+        }
+    }
+
+    #[test]
+    fn at_the_limit_one_more_is_refused() {
+        let mut story = Story::with_limits(|limits| limits.keys_max = 1);
+        story.apply(key(1, "a", 1));
+        let full = Refusal::LimitReached { limit: LimitName::Keys, max: 1 };
+        assert_eq!(refusal(story.apply(key(1, "b", 2))), full);
+        assert_eq!(story.apply(key(1, "a", 1)), Reply::Done);
+    }
+}

@@ -284,7 +284,11 @@ impl LockTable {
         self.header.lease.is_some_and(|lease| lease.epoch == epoch)
     }
 
-    /// Why a session cannot ask anything.
+    /// Why a session that is not live cannot ask anything.
+    pub fn why_no_session(&self, session: SessionId) -> Refusal {
+        self.no_session(session)
+    }
+
     fn no_session(&self, session: SessionId) -> Refusal {
         match self.ended.get(session) {
             Some(ended) => Refusal::SessionEnded { ended: ended.ended, superseded: None },

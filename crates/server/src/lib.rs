@@ -1,1 +1,3 @@
+//! One node.
 
+pub mod lease;

@@ -1,0 +1,173 @@
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Barrier, Mutex};
+
+use palisade_core::ids::Slot;
+
+use super::*;
+use crate::adapters::memory::MemoryResource;
+use crate::guard::Guard;
+
+struct Memory(Guard<MemoryResource<Vec<String>>>);
+
+impl Subject for Memory {
+    fn claim(&self, holding: &dyn Holding) -> Result<(), FenceError> {
+        self.0.claim(holding).map(drop)
+    }
+
+    fn append(&self, holding: &dyn Holding, line: &str) -> Result<(), FenceError> {
+        self.0.write(holding, |lines| {
+            lines.push(line.to_owned());
+            Ok(())
+        })
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.adapter().read(Clone::clone).unwrap()
+    }
+
+    fn reopen(self) -> Self {
+        self
+    }
+}
+
+#[test]
+fn memory_passes() {
+    check(|scope| Memory(Guard::new(MemoryResource::new(Vec::new()), scope)));
+}
+
+/// How a resource can get it wrong.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Unfenced,
+    ClaimIsNothing,
+    ForgetsWhenReopened,
+    RefusesTheEqual,
+    OneMarkForAll,
+    ChecksThenWrites,
+    ComparesText,
+    TellsNobody,
+}
+
+struct Faulty {
+    fault: Fault,
+    marks: Mutex<BTreeMap<(String, Slot), u64>>,
+    lines: Mutex<Vec<String>>,
+    between: Mutex<Vec<u64>>,
+    gap: Barrier,
+}
+
+const RACERS: u64 = 64;
+
+impl Faulty {
+    fn admit(&self, holding: &dyn Holding) -> Result<(), FenceError> {
+        if !matches!(self.fault, Fault::Unfenced) {
+            holding.check()?;
+        }
+        let key = match self.fault {
+            Fault::OneMarkForAll => (String::new(), Slot(0)),
+            _ => (holding.lock().to_string(), holding.slot()),
+        };
+        let mut marks = self.marks.lock().unwrap();
+        let mark = marks.entry(key).or_insert(0);
+        let token = holding.token().get();
+        let stale = match self.fault {
+            Fault::Unfenced => false,
+            Fault::RefusesTheEqual => token <= *mark,
+            Fault::ComparesText => *mark > 0 && token.to_string() < mark.to_string(),
+            Fault::ClaimIsNothing
+            | Fault::ForgetsWhenReopened
+            | Fault::OneMarkForAll
+            | Fault::ChecksThenWrites
+            | Fault::TellsNobody => token < *mark,
+        };
+        if stale {
+            let mark = palisade_core::token::Token::new(*mark).unwrap();
+            if !matches!(self.fault, Fault::TellsNobody) {
+                holding.rejected(mark);
+            }
+            return Err(FenceError::Stale {
+                lock: holding.lock().clone(),
+                slot: holding.slot(),
+                presented: holding.token(),
+                mark,
+            });
+        }
+        if !matches!(self.fault, Fault::ChecksThenWrites) {
+            *mark = token;
+        }
+        Ok(())
+    }
+
+    /// Every racer has been admitted before any of their writes lands, and the newest lands first.
+    fn write_later(&self, line: &str) -> Result<(), FenceError> {
+        let mut between = self.between.lock().unwrap();
+        between.push(line.parse::<u64>().unwrap());
+        drop(between);
+        if self.gap.wait().is_leader() {
+            let mut between = std::mem::take(&mut *self.between.lock().unwrap());
+            between.sort_unstable();
+            self.lines.lock().unwrap().extend(between.iter().rev().map(u64::to_string));
+        }
+        Ok(())
+    }
+}
+
+impl Subject for Faulty {
+    fn claim(&self, holding: &dyn Holding) -> Result<(), FenceError> {
+        if matches!(self.fault, Fault::ClaimIsNothing) { Ok(()) } else { self.admit(holding) }
+    }
+
+    fn append(&self, holding: &dyn Holding, line: &str) -> Result<(), FenceError> {
+        self.admit(holding)?;
+        if matches!(self.fault, Fault::ChecksThenWrites) {
+            return self.write_later(line);
+        }
+        self.lines.lock().unwrap().push(line.to_owned());
+        Ok(())
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    fn reopen(self) -> Self {
+        if matches!(self.fault, Fault::ForgetsWhenReopened) {
+            self.marks.lock().unwrap().clear();
+        }
+        self
+    }
+}
+
+fn faulty(fault: Fault) -> impl Fn(Scope) -> Faulty {
+    move |_| Faulty {
+        fault,
+        marks: Mutex::default(),
+        lines: Mutex::default(),
+        between: Mutex::default(),
+        gap: Barrier::new(RACERS as usize),
+    }
+}
+
+fn fails(scenario: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(scenario)).is_err()
+}
+
+#[test]
+fn the_suite_finds_each_fault() {
+    assert!(fails(|| check(faulty(Fault::Unfenced))));
+    assert!(fails(|| stale_after_newer(&faulty(Fault::Unfenced))));
+    assert!(fails(|| identical_bytes(&faulty(Fault::Unfenced))));
+    assert!(fails(|| claim_then_stale(&faulty(Fault::ClaimIsNothing))));
+    assert!(fails(|| shared_claim_and_write(&faulty(Fault::ClaimIsNothing))));
+    assert!(fails(|| marks_survive_reopening(&faulty(Fault::ForgetsWhenReopened))));
+    assert!(fails(|| equal_token(&faulty(Fault::RefusesTheEqual))));
+    assert!(fails(|| slots_of_a_semaphore(&faulty(Fault::OneMarkForAll))));
+    assert!(fails(|| locks_of_one_resource(&faulty(Fault::OneMarkForAll))));
+    assert!(fails(|| concurrent_racers(&faulty(Fault::ChecksThenWrites), RACERS)));
+    assert!(fails(|| restored_cluster(&faulty(Fault::ComparesText))));
+    assert!(fails(|| refused_once_refused_always(&faulty(Fault::TellsNobody))));
+    // These look at nothing but the marks, so that each of them takes any lock of any cluster.
+    assert!(fails(|| wrong_lock(&faulty(Fault::ForgetsWhenReopened))));
+    assert!(fails(|| other_cluster(&faulty(Fault::ForgetsWhenReopened))));
+}

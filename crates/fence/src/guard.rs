@@ -1,0 +1,290 @@
+//! The guard of a resource: what stands between a holding and a write.
+//!
+//! It checks what the marks cannot (cluster, lock, slot, mode), lets the [`Adapter`] decide about the token in one step
+//! with the write, and tells the holding when it was refused. It does not verify signatures: a
+//! [`Presented`](crate::verifier::Presented) has been, and what a holder shows in its own process needs none.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use palisade_core::holding::Holding;
+use palisade_core::ids::{ClusterId, LockName, Slot};
+use palisade_core::mode::Mode;
+use palisade_core::sequencer::issuer;
+use palisade_core::token::Token;
+
+use crate::adapters::Adapter;
+use crate::admit::{HighWaterMark, MarkKey};
+use crate::error::FenceError;
+
+/// What a guard serves: one cluster, and the locks that guard this resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    cluster: ClusterId,
+    locks: BTreeSet<LockName>,
+    slots: u32,
+    writers: Writers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writers {
+    Exclusive,
+    AlsoShared,
+}
+
+impl Scope {
+    /// One lock, slot 0 only, exclusive writers only.
+    pub fn new(cluster: ClusterId, lock: LockName) -> Self {
+        Self { cluster, locks: BTreeSet::from([lock]), slots: 1, writers: Writers::Exclusive }
+    }
+
+    /// A further lock. Each has marks of its own: a write is fenced only against holders of the lock that it shows.
+    #[must_use]
+    pub fn and(mut self, lock: LockName) -> Self {
+        self.locks.insert(lock);
+        self
+    }
+
+    /// Of a semaphore: its capacity. Every slot beyond is refused.
+    #[must_use]
+    pub fn slots(mut self, capacity: u32) -> Self {
+        self.slots = capacity;
+        self
+    }
+
+    /// Shared holders may write too. They are fenced against exclusive holders only, not against one another (SPEC 2).
+    #[must_use]
+    pub fn shared_writers(mut self) -> Self {
+        self.writers = Writers::AlsoShared;
+        self
+    }
+}
+
+/// What the cluster says about the lowest token that can still be valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Floor {
+    /// It is this one.
+    At(Token),
+    /// Not known; the marks alone decide.
+    MarksAlone,
+    /// Not known, and nothing is to be admitted without it.
+    Refuse,
+}
+
+/// How often a guard decided what, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Claims that were admitted.
+    pub claimed: u64,
+    /// Writes that were admitted, also those that then failed by themselves.
+    pub written: u64,
+    /// Stale tokens that were refused.
+    pub stale: u64,
+    /// What was refused or failed for any other reason.
+    pub other: u64,
+}
+
+/// A stale token was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejection<'a> {
+    /// Of which lock.
+    pub lock: &'a LockName,
+    /// Of which slot.
+    pub slot: Slot,
+    /// The refused token.
+    pub presented: Token,
+    /// The lowest token that is still accepted.
+    pub mark: Token,
+    /// What proves who presented it, where there is such a thing.
+    pub sequencer: Option<&'a str>,
+}
+
+/// Guards one resource.
+pub struct Guard<A> {
+    adapter: A,
+    scope: Scope,
+    issuer: String,
+    floor: Box<FloorSource>,
+    on_stale: Box<StaleHook>,
+    claimed: AtomicU64,
+    written: AtomicU64,
+    stale: AtomicU64,
+    other: AtomicU64,
+}
+
+type FloorSource = dyn Fn(&LockName, Slot) -> Floor + Send + Sync;
+type StaleHook = dyn Fn(&Rejection<'_>) + Send + Sync;
+
+impl<A: Adapter> Guard<A> {
+    /// Guards what `adapter` keeps, by its marks alone.
+    pub fn new(adapter: A, scope: Scope) -> Self {
+        Self {
+            adapter,
+            issuer: issuer(scope.cluster),
+            scope,
+            floor: Box::new(|_, _| Floor::MarksAlone),
+            on_stale: Box::new(|_| ()),
+            claimed: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            stale: AtomicU64::new(0),
+            other: AtomicU64::new(0),
+        }
+    }
+
+    /// Asks `floor` before each decision: a fence feed rejects a stale holder before any successor has written (SPEC 7).
+    #[must_use]
+    pub fn with_floors(mut self, floor: impl Fn(&LockName, Slot) -> Floor + Send + Sync + 'static) -> Self {
+        self.floor = Box::new(floor);
+        self
+    }
+
+    /// Calls `report` with each refusal of a stale token: for logs, metrics and the coordinator.
+    #[must_use]
+    pub fn on_stale(mut self, report: impl Fn(&Rejection<'_>) + Send + Sync + 'static) -> Self {
+        self.on_stale = Box::new(report);
+        self
+    }
+
+    /// Raises the mark, in either mode, and changes nothing else: a new holder's first act.
+    ///
+    /// From then on no earlier holder's write lands. Without it, one can land between the new holder's read and its first
+    /// write (SPEC 8).
+    pub fn claim(&self, holding: &(impl Holding + ?Sized)) -> Result<HighWaterMark, FenceError> {
+        self.claim_and_read(holding, |_| Ok(()))?;
+        Ok(HighWaterMark(holding.token()))
+    }
+
+    /// Raises the mark, in either mode, then reads: what is read can no longer change behind this holder's back.
+    pub fn claim_and_read<R>(
+        &self,
+        holding: &(impl Holding + ?Sized),
+        read: impl FnOnce(&A::Data) -> Result<R, FenceError>,
+    ) -> Result<R, FenceError> {
+        self.admit(holding, Act::Claim, |data| read(data))
+    }
+
+    /// Admits the holding's token and runs `effect`, in one atomic step; runs nothing where the token is stale.
+    pub fn write<R>(
+        &self,
+        holding: &(impl Holding + ?Sized),
+        effect: impl FnOnce(&mut A::Data) -> Result<R, FenceError>,
+    ) -> Result<R, FenceError> {
+        self.admit(holding, Act::Write, effect)
+    }
+
+    /// The present mark of a lock and slot.
+    pub fn mark(&self, lock: &LockName, slot: Slot) -> Result<Option<HighWaterMark>, FenceError> {
+        self.adapter.mark(&self.key(lock, slot))
+    }
+
+    /// An operator's way out of a poisoned mark, and the way to give a store that lost its marks the tokens of the present
+    /// holders. Lower than the token of an earlier holder that may still run, it admits that holder's writes.
+    pub fn reset_mark(
+        &self,
+        lock: &LockName,
+        slot: Slot,
+        mark: Option<HighWaterMark>,
+    ) -> Result<(), FenceError> {
+        self.adapter.reset_mark(&self.key(lock, slot), mark)
+    }
+
+    /// What was decided so far.
+    pub fn counts(&self) -> Counts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counts {
+            claimed: read(&self.claimed),
+            written: read(&self.written),
+            stale: read(&self.stale),
+            other: read(&self.other),
+        }
+    }
+
+    /// What is guarded: to read it without a claim.
+    pub fn adapter(&self) -> &A {
+        &self.adapter
+    }
+
+    fn key(&self, lock: &LockName, slot: Slot) -> MarkKey {
+        MarkKey { cluster: self.scope.cluster, lock: lock.clone(), slot }
+    }
+
+    fn admit<R>(
+        &self,
+        holding: &(impl Holding + ?Sized),
+        act: Act,
+        effect: impl FnOnce(&mut A::Data) -> Result<R, FenceError>,
+    ) -> Result<R, FenceError> {
+        let mut ran = false;
+        let outcome = self.check(holding, act).and_then(|floor| {
+            let key = self.key(holding.lock(), holding.slot());
+            self.adapter.admit_with(&key, floor, holding.token(), |data| {
+                ran = true;
+                effect(data)
+            })
+        });
+        let count = match (&outcome, act) {
+            // An effect may report another resource's refusal: that says nothing about this holding here.
+            (Err(FenceError::Stale { mark, .. }), _) if !ran => {
+                holding.rejected(*mark);
+                (self.on_stale)(&Rejection {
+                    lock: holding.lock(),
+                    slot: holding.slot(),
+                    presented: holding.token(),
+                    mark: *mark,
+                    sequencer: holding.sequencer(),
+                });
+                &self.stale
+            }
+            (Err(_), _) if !ran => &self.other,
+            (Ok(_) | Err(_), Act::Claim) => &self.claimed,
+            (Ok(_) | Err(_), Act::Write) => &self.written,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Everything but the token. The holder's own belief comes first: it saves a call, and decides nothing else.
+    fn check(&self, holding: &(impl Holding + ?Sized), act: Act) -> Result<Option<Token>, FenceError> {
+        holding.check()?;
+        let lock = holding.lock();
+        if let Some(presented) = holding.issuer().filter(|presented| *presented != self.issuer) {
+            let presented = presented.to_owned();
+            return Err(FenceError::WrongCluster { presented, expected: self.issuer.clone() });
+        }
+        if !self.scope.locks.contains(lock) {
+            let expected = self.scope.locks.iter().map(LockName::as_str).collect::<Vec<_>>().join(", ");
+            return Err(FenceError::WrongLock { presented: lock.clone(), expected });
+        }
+        if holding.slot().0 >= self.scope.slots {
+            return Err(FenceError::WrongSlot {
+                lock: lock.clone(),
+                presented: holding.slot(),
+                slots: self.scope.slots,
+            });
+        }
+        if act == Act::Write && holding.mode() == Mode::Shared && self.scope.writers == Writers::Exclusive {
+            return Err(FenceError::WrongMode { lock: lock.clone(), mode: holding.mode() });
+        }
+        match (self.floor)(lock, holding.slot()) {
+            Floor::At(floor) => Ok(Some(floor)),
+            Floor::MarksAlone => Ok(None),
+            Floor::Refuse => Err(FenceError::NoFloor { lock: lock.clone() }),
+        }
+    }
+}
+
+impl<A: fmt::Debug> fmt::Debug for Guard<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("scope", &self.scope)
+            .field("adapter", &self.adapter)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Claim,
+    Write,
+}

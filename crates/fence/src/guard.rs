@@ -288,3 +288,6 @@ enum Act {
     Claim,
     Write,
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,13 +47,13 @@ impl Verifier {
     /// Its lock, slot and mode are the signed ones, and are compared by the [`Guard`](crate::guard::Guard).
     pub fn verify(&self, text: &str) -> Result<Presented, FenceError> {
         let keys = Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner));
+        let digest = Sha256::digest(text).into();
+        if let Some(proved) = self.remembered().find(&digest, &keys) {
+            return Ok(Presented::new(proved));
+        }
         let compact = sequencer_text::parse(text).map_err(malformed)?;
         let unknown = || FenceError::UnknownKey { kid: compact.header.kid.clone() };
         let key = keys.get(&compact.header.kid).ok_or_else(unknown)?;
-        let digest = Sha256::digest(text).into();
-        if let Some(proved) = self.remembered().find(&digest, key) {
-            return Ok(Presented::new(proved));
-        }
         // Strict: no weak key, one encoding of each signature (SPEC 7).
         key.verify_strict(compact.signing_input.as_bytes(), &Signature::from_bytes(&compact.signature))
             .map_err(|_| FenceError::Forged)?;
@@ -65,8 +65,13 @@ impl Verifier {
             return Err(FenceError::WrongCluster { presented: claims.iss, expected: self.issuer.clone() });
         }
         let sequencer = claims.try_into().map_err(malformed)?;
-        let proved =
-            Arc::new(Proved { issuer: self.issuer.clone(), text: text.to_owned(), key: *key, sequencer });
+        let proved = Arc::new(Proved {
+            issuer: self.issuer.clone(),
+            text: text.to_owned(),
+            kid: compact.header.kid,
+            key: *key,
+            sequencer,
+        });
         self.remembered().insert(digest, Arc::clone(&proved));
         Ok(Presented::new(proved))
     }
@@ -84,6 +89,7 @@ fn malformed(error: impl ToString) -> FenceError {
 struct Proved {
     issuer: String,
     text: String,
+    kid: String,
     key: VerifyingKey,
     sequencer: Sequencer,
 }
@@ -97,11 +103,13 @@ struct Remembered {
 }
 
 impl Remembered {
-    fn find(&mut self, digest: &[u8; 32], key: &VerifyingKey) -> Option<Arc<Proved>> {
+    /// None also where the key that proved it is no longer the cluster's.
+    fn find(&mut self, digest: &[u8; 32], keys: &KeySet) -> Option<Arc<Proved>> {
+        let known = |proved: &Arc<Proved>| keys.get(&proved.kid) == Some(&proved.key);
         if let Some(proved) = self.new.get(digest) {
-            return (proved.key == *key).then(|| Arc::clone(proved));
+            return known(proved).then(|| Arc::clone(proved));
         }
-        let proved = self.old.remove(digest).filter(|proved| proved.key == *key)?;
+        let proved = self.old.remove(digest).filter(known)?;
         self.insert(*digest, Arc::clone(&proved));
         Some(proved)
     }

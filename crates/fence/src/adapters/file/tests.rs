@@ -152,6 +152,31 @@ fn a_suspended_process_delays_others_and_admits_nobody() {
     guard.claim(&cluster.exclusive("a", 34)).unwrap();
 }
 
+/// Each opens the file for itself, as processes do, so that only the lock on it keeps them apart.
+#[test]
+fn users_that_share_nothing_but_the_file_never_go_back_to_an_older_token() {
+    let (cluster, subject) = one(How::Replace);
+    let start = std::sync::Barrier::new(16);
+    thread::scope(|threads| {
+        for token in 1..=16_u64 {
+            let (cluster, subject, start) = (&cluster, &subject, &start);
+            threads.spawn(move || {
+                let guard = Guard::new(FileResource::open(&subject.path).unwrap(), subject.scope.clone());
+                start.wait();
+                let written = guard.write(&cluster.exclusive("a", token), |file| {
+                    let mut all = file.read()?;
+                    all.extend(format!("{token}\n").bytes());
+                    file.replace(&all)
+                });
+                assert!(written.is_ok() || written.is_err_and(|error| error.is_stale()));
+            });
+        }
+    });
+    let tokens: Vec<u64> = subject.lines().iter().map(|line| line.parse().unwrap()).collect();
+    assert!(tokens.is_sorted(), "{tokens:?}");
+    assert_eq!(tokens.last(), Some(&16));
+}
+
 #[test]
 fn a_poisoned_mark_can_be_reset() {
     let (cluster, subject) = one(How::Append);

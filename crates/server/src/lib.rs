@@ -1,3 +1,4 @@
 //! One node.
 
 pub mod lease;
+pub mod signer;

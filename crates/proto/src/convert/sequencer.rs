@@ -2,6 +2,7 @@
 
 use palisade_core::ids::{AcquisitionId, LockName, LogIndex, SessionId, Slot};
 use palisade_core::sequencer::Sequencer;
+use palisade_core::sequencer_text::TEXT_BYTES_MAX;
 use palisade_core::table::{Presented, Verdict};
 use palisade_core::token::TokenBase;
 
@@ -10,8 +11,6 @@ use crate::v1;
 
 /// Items of one check.
 pub const CHECK_ITEMS_MAX: usize = 256;
-/// Bytes of a sequencer: a name of 512 bytes, escaped and in base64, with everything else.
-pub const SEQUENCER_BYTES_MAX: usize = 8_192;
 
 /// Whose sequencer is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,9 +80,9 @@ pub fn check_item(item: &v1::CheckItem) -> Result<Check, BadArgument> {
         Some(What::Sequencer(text)) if text.is_empty() => {
             return Err(BadArgument::new("the sequencer is empty"));
         }
-        Some(What::Sequencer(text)) if text.len() > SEQUENCER_BYTES_MAX => {
-            let limit = u64::try_from(SEQUENCER_BYTES_MAX).unwrap_or(u64::MAX);
-            let text = format!("a sequencer has at most {SEQUENCER_BYTES_MAX} bytes; {} came", text.len());
+        Some(What::Sequencer(text)) if text.len() > TEXT_BYTES_MAX => {
+            let limit = u64::try_from(TEXT_BYTES_MAX).unwrap_or(u64::MAX);
+            let text = format!("a sequencer has at most {TEXT_BYTES_MAX} bytes; {} came", text.len());
             return Err(BadArgument::over(text, limit));
         }
         Some(What::Sequencer(text)) => Claim::Sequencer(text.clone()),
@@ -208,8 +207,8 @@ mod tests {
 
     #[test]
     fn a_sequencer_is_bounded_and_not_empty() {
-        assert!(check_item(&item(What::Sequencer("x".repeat(8_192)))).is_ok());
-        assert!(check_item(&item(What::Sequencer("x".repeat(8_193)))).is_err());
+        assert!(check_item(&item(What::Sequencer("x".repeat(4_096)))).is_ok());
+        assert!(check_item(&item(What::Sequencer("x".repeat(4_097)))).is_err());
         assert!(check_item(&item(What::Sequencer(String::new()))).is_err());
         assert!(check_item(&v1::CheckItem::default()).is_err());
         let long = v1::CheckItem { lock: "x".repeat(513), ..item(What::Sequencer("x".to_owned())) };

@@ -1,1 +1,42 @@
+//! What a lock holder links.
+//!
+//! ```no_run
+//! # async fn work() -> Result<(), Box<dyn std::error::Error>> {
+//! use palisade_client::{Client, ClientConfig};
+//! use palisade_core::ids::LockName;
+//! use palisade_host::Host;
+//!
+//! let client = Client::new(ClientConfig::new(["10.0.0.1:7400"]), Host::system())?;
+//! let session = client.open_session().await?;
+//! let guard = session.lock(LockName::new("orders/shard-7")?).acquire().await?;
+//! guard.check()?; // before each effect; the resource decides by guard.token()
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Client`] owns one connection, [`Session`] a lease that is kept alive in the background, [`LockGuard`] one held
+//! lock. One task for each client owns the connection and everything that is undecided (`driver`); [`deadline`]
+//! is the arithmetic of leases. Errors: [`error`], one enum for each operation, each variant saying whether it took effect.
+//!
+//! The guard's own deadline narrows the window in which a lapsed holder acts. Only the resource closes it, by the
+//! token (SPEC 7 and 8).
 
+#![warn(missing_docs)]
+
+mod client;
+mod config;
+pub mod deadline;
+mod driver;
+pub mod error;
+mod guard;
+mod lock;
+mod session;
+mod wire;
+
+pub use client::Client;
+pub use config::{ClientConfig, ConfigError};
+pub use error::{AcquireError, CallError, Effect, LostReason, OpenError, ReleaseError};
+pub use guard::{LockGuard, Released};
+pub use lock::AcquireBuilder;
+pub use session::{Session, SessionState};

@@ -1,0 +1,281 @@
+//! The client's task: the one owner of the connection and of everything that is undecided.
+//!
+//! Callers hand it commands over a bounded channel and wait on a channel of their own; nothing here is behind a lock.
+//! Everything that is ready at one time goes into one frame. [`outgoing`] is the queue towards the node, [`record`] the
+//! memory of one session, [`link`] the connection; [`requests`] turns commands into requests, [`answers`] takes what
+//! comes back, [`binding`] starts over on a new stream or under a new leader, [`upkeep`] is what time asks for.
+
+mod answers;
+mod binding;
+mod link;
+mod outgoing;
+mod record;
+mod requests;
+mod upkeep;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use palisade_core::ids::RequestNumber;
+use palisade_host::{Host, Moment};
+use palisade_proto::v1;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
+
+use crate::client::{ClientHandle, LeftQueue};
+use crate::config::Settings;
+use crate::error::{AcquireError, CallError, LostReason, OpenError, ReleaseError};
+use crate::guard::{Held, LockGuard, Released};
+use crate::lock::AcquireSpec;
+use crate::session::{SessionHandle, SessionShared};
+
+use self::link::{Happened, Link, Opened, Route};
+use self::outgoing::Outgoing;
+use self::record::{Opening, SessionRecord};
+
+/// Requests of one frame, and commands that are taken at once.
+const BATCH_MAX: usize = 512;
+/// How often deadlines and patience are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What callers ask of the task.
+pub(crate) enum Command {
+    Open {
+        client: Arc<ClientHandle>,
+        reply: oneshot::Sender<Result<Arc<SessionHandle>, OpenError>>,
+    },
+    Acquire {
+        session: Arc<SessionHandle>,
+        spec: AcquireSpec,
+        reply: oneshot::Sender<Result<LockGuard, AcquireError>>,
+    },
+    Release {
+        session: Arc<SessionShared>,
+        number: RequestNumber,
+        reply: oneshot::Sender<Result<Released, ReleaseError>>,
+    },
+    Close {
+        session: Arc<SessionShared>,
+        reply: oneshot::Sender<Result<(), CallError>>,
+    },
+    Renew {
+        session: Arc<SessionShared>,
+        reply: oneshot::Sender<Result<(), CallError>>,
+    },
+    Sequencer {
+        held: Arc<Held>,
+        reply: oneshot::Sender<Result<String, CallError>>,
+    },
+    Read {
+        op: v1::request::Op,
+        reply: oneshot::Sender<Result<v1::response::Result, CallError>>,
+    },
+    Shutdown {
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// A Renew that was sent and not answered.
+struct Renewal {
+    sent: Moment,
+    at: Instant,
+    /// Unanswered for longer than this, the connection is taken for dead.
+    patience: Duration,
+    sessions: Vec<u64>,
+}
+
+/// The state of the task.
+pub(crate) struct Driver {
+    settings: Arc<Settings>,
+    host: Host,
+    left: Arc<LeftQueue>,
+    sessions: HashMap<u64, SessionRecord>,
+    openings: HashMap<u64, Opening>,
+    next_opening: u64,
+    outgoing: Outgoing,
+    route: Route,
+    renewals: HashMap<u64, Renewal>,
+    next_renewal: u64,
+    /// Some session's keepalive is due.
+    renew_wanted: bool,
+    /// Of the last leader frame of this stream.
+    generation: Option<u64>,
+    /// What went wrong last, for those who are told that nothing could be decided.
+    last_trouble: String,
+    /// The stream is to be left for another node.
+    leave: Option<Leave>,
+    /// Everything is being closed, until then at the latest.
+    ending: Option<Instant>,
+    shutdowns: Vec<oneshot::Sender<()>>,
+}
+
+/// Why a working stream is left.
+enum Leave {
+    /// For the leader, which the route already names.
+    ToLeader,
+    /// It does not do its work.
+    Failed(String),
+}
+
+impl Driver {
+    pub(crate) fn new(settings: Arc<Settings>, host: Host, left: Arc<LeftQueue>) -> Self {
+        let route = Route::new(settings.endpoints.clone());
+        Self {
+            settings,
+            host,
+            left,
+            sessions: HashMap::new(),
+            openings: HashMap::new(),
+            next_opening: 1,
+            outgoing: Outgoing::new(),
+            route,
+            renewals: HashMap::new(),
+            next_renewal: 1,
+            renew_wanted: false,
+            generation: None,
+            last_trouble: "no node was reached yet".to_owned(),
+            leave: None,
+            ending: None,
+            shutdowns: Vec::new(),
+        }
+    }
+
+    /// Runs until the client is closed, or nobody is left who could ask for anything.
+    pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let left = self.left.clone();
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        let mut link = self.connect();
+        let mut outbound: Option<mpsc::Sender<v1::ClientFrame>> = None;
+        let mut asked = true;
+        let timer = sleep(TICK);
+        tokio::pin!(timer);
+        while !self.ended() {
+            let sendable = self.renew_wanted || self.outgoing.sendable();
+            let happened = tokio::select! {
+                biased;
+                () = &mut timer => {
+                    self.tick(outbound.is_some());
+                    timer.as_mut().reset(Instant::now() + TICK);
+                    None
+                }
+                () = left.arrived() => {
+                    self.collect_left();
+                    None
+                }
+                happened = link.next() => Some(happened),
+                taken = commands.recv_many(&mut batch, BATCH_MAX), if asked && self.outgoing.has_room() => {
+                    asked = taken > 0;
+                    self.take(&mut batch);
+                    None
+                }
+                // Last, so that everything that is ready goes into one frame.
+                room = room(outbound.as_ref()), if sendable => {
+                    self.send(room.ok());
+                    None
+                }
+            };
+            if let Some(happened) = happened {
+                self.linked(happened, &mut link, &mut outbound);
+            }
+            self.leave_if_asked(&mut link, &mut outbound);
+        }
+        self.end();
+    }
+
+    /// Nothing to take: no handle of this client is left.
+    fn take(&mut self, batch: &mut Vec<Command>) {
+        let now = Instant::now();
+        if batch.is_empty() {
+            self.end_by(now + self.settings.request_timeout);
+        }
+        for command in batch.drain(..) {
+            self.command(command, now);
+        }
+    }
+
+    fn send(&mut self, room: Option<mpsc::Permit<'_, v1::ClientFrame>>) {
+        match room {
+            Some(permit) => {
+                if let Some(frame) = self.frame() {
+                    permit.send(frame);
+                }
+            }
+            None => self.leave = Some(Leave::Failed("the stream was closed".to_owned())),
+        }
+    }
+
+    fn connect(&self) -> Link {
+        self.route.connect(&self.host, self.settings.connection_keepalive())
+    }
+
+    fn linked(
+        &mut self,
+        happened: Happened,
+        link: &mut Link,
+        outbound: &mut Option<mpsc::Sender<v1::ClientFrame>>,
+    ) {
+        match happened {
+            Happened::Rested => *link = self.connect(),
+            Happened::Opened(opened) => {
+                let Opened { outbound: sender, inbound, first } = *opened;
+                tracing::debug!(node = self.route.address(), "stream was opened");
+                *outbound = Some(sender);
+                *link = Link::Up(Box::new(inbound));
+                self.started(&first);
+                self.frame_in(first);
+            }
+            Happened::Frame(frame) => self.frame_in(frame),
+            Happened::Failed(why) => self.leave = Some(Leave::Failed(why)),
+        }
+    }
+
+    fn leave_if_asked(&mut self, link: &mut Link, outbound: &mut Option<mpsc::Sender<v1::ClientFrame>>) {
+        let Some(leave) = self.leave.take() else { return };
+        *outbound = None;
+        self.unbind();
+        *link = match leave {
+            Leave::ToLeader => {
+                let share = self.share();
+                self.route.moved(Instant::now(), share).unwrap_or_else(|| self.connect())
+            }
+            Leave::Failed(why) => {
+                tracing::debug!(node = self.route.address(), why, "stream was lost");
+                self.last_trouble = format!("{}: {why}", self.route.address());
+                let share = self.share();
+                self.route.failed(Instant::now(), share)
+            }
+        };
+    }
+
+    fn ended(&self) -> bool {
+        let Some(by) = self.ending else { return false };
+        (self.sessions.is_empty() && self.openings.is_empty()) || Instant::now() >= by
+    }
+
+    fn end_by(&mut self, by: Instant) {
+        self.ending = Some(self.ending.map_or(by, |before| before.min(by)));
+    }
+
+    fn end(mut self) {
+        for (_, record) in self.sessions.drain() {
+            record.lose(LostReason::ClientClosed);
+        }
+    }
+
+    /// Random, from 0 to 1.
+    fn share(&self) -> f64 {
+        // 53 bits, as many as the fraction of an f64 holds.
+        (self.host.entropy.number() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Room for one more frame; never, without a stream.
+async fn room(
+    outbound: Option<&mpsc::Sender<v1::ClientFrame>>,
+) -> Result<mpsc::Permit<'_, v1::ClientFrame>, mpsc::error::SendError<()>> {
+    match outbound {
+        Some(outbound) => outbound.reserve().await,
+        None => std::future::pending().await,
+    }
+}

@@ -55,6 +55,15 @@ impl Driver {
         }
     }
 
+    /// Not renewed, and not known to have ended: its binding is past, or its expiry is being decided. The next binding
+    /// tells which, and asks for a keepalive again.
+    pub(super) fn bind_later(&mut self, session: u64, now: Instant) {
+        let Some(record) = self.sessions.get_mut(&session) else { return };
+        if std::mem::replace(&mut record.bound, false) {
+            self.outgoing.park(Op::Bind { session }, None, now);
+        }
+    }
+
     pub(super) fn leader_is(&mut self, leader: &v1::Leader) {
         let now = Instant::now();
         let known = leader.here || !leader.client_address.is_empty();

@@ -222,7 +222,9 @@ impl Driver {
             }
         }
         let renew = if self.renew_wanted { self.renewal(sent) } else { None };
-        (!requests.is_empty() || renew.is_some()).then_some(v1::ClientFrame { requests, renew })
+        // A node that has another view of the leader by now drops the frame, and says so with its own.
+        let generation = self.generation.unwrap_or_default();
+        (!requests.is_empty() || renew.is_some()).then_some(v1::ClientFrame { requests, renew, generation })
     }
 
     fn prepare(&mut self, op: &Op, sent: palisade_host::Moment) -> Prepared {

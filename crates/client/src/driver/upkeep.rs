@@ -1,5 +1,6 @@
 //! What time asks for: keepalives, the ends of leases, and callers' patience.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use palisade_host::Moment;
@@ -80,15 +81,21 @@ impl Driver {
             return;
         }
         self.route.works();
-        for ended in renewed.ended {
-            let reason = match wire::ended(ended.ended) {
-                Some(ended) => LostReason::Ended(ended),
-                None => LostReason::Unknown,
-            };
-            self.lose(ended.session, reason);
-        }
         let instant = Instant::now();
+        let mut undecided = HashSet::new();
+        for ended in renewed.ended {
+            match wire::ended(ended.ended) {
+                Some(how) => self.lose(ended.session, LostReason::Ended(how)),
+                None => {
+                    undecided.insert(ended.session);
+                    self.bind_later(ended.session, instant);
+                }
+            }
+        }
         for session in renewal.sessions {
+            if undecided.contains(&session) {
+                continue;
+            }
             let Some(record) = self.sessions.get_mut(&session) else { continue };
             record.count(renewal.sent, now, instant);
             for waiter in record.renew_waiters.extract_if(.., |waiter| waiter.number <= renewed.number) {

@@ -115,6 +115,22 @@ async fn a_suspended_session_is_lost_when_the_cluster_says_so() {
 }
 
 #[tokio::test]
+async fn a_session_that_was_not_renewed_but_has_not_ended_is_bound_again() {
+    let mut scene = Scene::start().await;
+    renew_at_once(&mut scene).await;
+    scene.clock.advance(Duration::from_secs(4));
+    let renew = scene.stream.renew().await;
+    let ended = vec![v1::EndedSession { session: 7, ended: v1::Ended::Unspecified.into() }];
+    let renewed = Some(v1::Renewed { number: renew.number, ended, error: None });
+    scene.stream.say(v1::ServerFrame { renewed, ..v1::ServerFrame::default() }).await;
+    scene.stream.bind(Vec::new()).await;
+    // Asked again; the one before counts for nothing.
+    let renew = scene.stream.renew().await;
+    assert_eq!(renew.sessions, [7]);
+    assert_eq!(scene.session.remaining(), Some(BELIEF - Duration::from_secs(4)));
+}
+
+#[tokio::test]
 async fn a_grant_that_comes_too_late_waits_for_the_next_renewal() {
     let mut scene = Scene::start().await;
     let asked = tokio::spawn(scene.session.lock(orders()).acquire());

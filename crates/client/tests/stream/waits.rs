@@ -36,7 +36,7 @@ async fn a_bounded_wait_ends_as_timed_out() {
     let bound = std::time::Duration::from_secs(5);
     let asked = tokio::spawn(scene.session.lock(orders()).wait_for(bound).acquire());
     let request = scene.stream.request().await;
-    let wait = acquire(&request).wait.as_ref().and_then(|wait| wait.kind.clone());
+    let wait = acquire(&request).wait.as_ref().and_then(|wait| wait.kind);
     assert_eq!(wait, Some(v1::wait::Kind::BoundedMs(5_000)));
     scene.stream.queue(&request).await;
     let error = Some(v1::Error { name: "WAIT_TIMED_OUT".to_owned(), ..v1::Error::default() });

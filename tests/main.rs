@@ -1,4 +1,5 @@
 //! The one integration test binary. Each suite is a module; what needs more than Rust is a target of its own.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+mod cli;
 mod tidy;

@@ -1,1 +1,76 @@
-fn main() {}
+//! The one binary: parse, run the command, map the result to an exit code.
+
+mod args;
+mod child;
+mod commands;
+mod exit;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use tracing_subscriber::filter::LevelFilter;
+
+use args::{Cli, Command, Globals};
+use commands::Failure;
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error).into(),
+    };
+    if let Command::ExecChild(arguments) = &cli.command {
+        return child::exec(arguments.parent, &arguments.command).into();
+    }
+    log(&cli.globals);
+    let ended = run(&cli);
+    let wrapper = matches!(cli.command, Command::Lock(_));
+    match ended {
+        Ok(exit) => exit,
+        Err(failure) => {
+            eprintln!("palisade: {failure}");
+            if wrapper { Exit::FAILED } else { failure.exit }
+        }
+    }
+    .into()
+}
+
+/// Everything runs on the main thread: a command's parent-death signal follows the thread that spawned it.
+fn run(cli: &Cli) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match &cli.command {
+            Command::Lock(arguments) => commands::lock::run(&cli.globals, arguments).await,
+            Command::Check(arguments) => commands::check::run(&cli.globals, arguments).await,
+            Command::Status(arguments) => commands::status::run(&cli.globals, arguments).await,
+            Command::Locks(arguments) => commands::locks::run(&cli.globals, arguments).await,
+            Command::Who(arguments) => commands::who::run(&cli.globals, arguments).await,
+            Command::ExecChild(arguments) => Ok(child::exec(arguments.parent, &arguments.command)),
+        }
+    })
+}
+
+/// Says what was typed wrongly. A wrapper command keeps the small codes for its command.
+fn usage(error: &clap::Error) -> Exit {
+    // Nothing helps when the terminal is gone.
+    let _ = error.print();
+    let mut typed = std::env::args_os().skip(1).take_while(|word| word != "--");
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::OK,
+        _ if typed.any(|word| word == "lock") => Exit::FAILED,
+        _ => Exit::USAGE,
+    }
+}
+
+/// What the libraries report, on stderr.
+fn log(globals: &Globals) {
+    let level = match (globals.quiet, globals.verbose) {
+        (true, _) => LevelFilter::ERROR,
+        (false, 0) => LevelFilter::WARN,
+        (false, 1) => LevelFilter::INFO,
+        (false, 2..) => LevelFilter::DEBUG,
+    };
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false).init();
+}

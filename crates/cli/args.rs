@@ -1,0 +1,263 @@
+//! Arguments as they are typed.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit::Exit;
+
+/// A lock service whose locks are safe to lose: every grant bears a fencing token, and the resource refuses an older one.
+#[derive(Debug, Parser)]
+#[command(name = "palisade", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Globals {
+    /// Nodes to talk to, host:port, separated by commas
+    #[arg(
+        long,
+        global = true,
+        env = "PALISADE_ENDPOINTS",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7170",
+        help_heading = "Global options"
+    )]
+    pub(crate) endpoints: Vec<String>,
+    /// Output on stdout: tables for people, one document for scripts
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, help_heading = "Global options")]
+    pub(crate) output: Format,
+    /// How long to try to get an answer (a wait for a lock does not count)
+    #[arg(long, global = true, value_parser = duration, default_value = "10s", help_heading = "Global options")]
+    pub(crate) timeout: Duration,
+    /// Colours on a terminal; NO_COLOR is respected
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, help_heading = "Global options")]
+    pub(crate) color: Color,
+    /// Say less: errors only
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
+    pub(crate) quiet: bool,
+    /// Say more; twice for everything
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
+    pub(crate) verbose: u8,
+}
+
+/// How answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// For scripts: one document with a `schema` field, 64-bit numbers as strings
+    Json,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command while holding a lock
+    Lock(LockArgs),
+    /// Is a sequencer still good? The exit code is the answer
+    Check(CheckArgs),
+    /// How the cluster is
+    Status(StatusArgs),
+    /// Locks that are held, awaited or in lock-delay
+    Locks(LocksArgs),
+    /// Who holds a lock, who waits, and who held it before
+    Who(WhoArgs),
+    /// Becomes a command that dies with its parent
+    #[command(hide = true)]
+    ExecChild(ExecChildArgs),
+}
+
+/// `palisade lock`
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "palisade lock [OPTIONS] NAME -- COMMAND [ARGUMENT]...",
+    after_help = "Exit codes: the command's own; 123 the lock was lost while the command ran, 124 not acquired in time, \
+                  125 palisade failed, 126 the command cannot be run, 127 there is no such command, 128+n ended by signal n.",
+    after_long_help = LOCK_HELP
+)]
+pub(crate) struct LockArgs {
+    /// The lock
+    pub(crate) name: String,
+    /// Wait at most so long (30s, 5m); without it, as long as it takes
+    #[arg(short, long, value_name = "DURATION", value_parser = duration, conflicts_with = "nonblock")]
+    pub(crate) wait: Option<Duration>,
+    /// Do not wait at all
+    #[arg(short, long)]
+    pub(crate) nonblock: bool,
+    /// Exit code when the lock was not acquired in time
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = Exit::NOT_ACQUIRED.code())]
+    pub(crate) conflict_exit_code: u8,
+    /// Lease: how long the cluster keeps the lock for a holder that it does not hear from (2s to 24h)
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
+    pub(crate) ttl: Duration,
+    /// How long the lock stays closed if this holder's lease expires (0s to 60s); without it, the cluster's default
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) lock_delay: Option<Duration>,
+    /// From SIGTERM to SIGKILL when the command must be stopped
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
+    pub(crate) kill_after: Duration,
+    /// Who holds the lock, as others are told; host and process id without it
+    #[arg(long, value_name = "NAME", env = "PALISADE_CLIENT_NAME")]
+    pub(crate) client_name: Option<String>,
+    /// Leave the command in this process group, so that it can read the terminal. What it started is then not stopped with it
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// The command and its arguments, run without a shell
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+const LOCK_HELP: &str = "\
+Examples:
+  palisade lock nightly -- ./report.sh
+  palisade lock nightly --nonblock -- ./report.sh
+  palisade lock orders/shard-7 --wait 30s --ttl 5s -- ./compact --shard 7
+
+The command runs without a shell, in a process group of its own. Signals are passed on to that group. When the lock is
+lost the group gets SIGTERM and, after --kill-after, SIGKILL. What the command left running is ended before the lock is
+released. Being stopped comes too late for what is already on its way: hand PALISADE_TOKEN or the sequencer to the
+resource, and let it refuse.
+
+Environment of the command:
+  PALISADE_LOCK                    the lock's name
+  PALISADE_TOKEN                   its fencing token
+  PALISADE_SEQUENCER               the signed proof, a JWT
+  PALISADE_SEQUENCER_FILE          a private file with the same, removed when the lock is lost
+  PALISADE_SESSION                 the session that holds it
+  PALISADE_ENDPOINTS               the nodes
+  PALISADE_SAFE_UNTIL_BOOTTIME_NS  until when the lease was sure at the start, by CLOCK_BOOTTIME
+  PALISADE_LOST_FD                 a descriptor that reaches its end when the lock is lost;
+                                   in a shell: cat /dev/fd/$PALISADE_LOST_FD
+
+Exit codes:
+  the command's own code, or 128+n when signal n ended it
+  123  the lock was lost while the command ran
+  124  not acquired in time (-E changes it)
+  125  palisade itself failed
+  126  the command cannot be run
+  127  there is no such command";
+
+/// `palisade check`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 current, 1 not current, 3 no answer in time.")]
+pub(crate) struct CheckArgs {
+    /// The sequencer, or `-` to read it from stdin
+    #[arg(env = "PALISADE_SEQUENCER", hide_env_values = true)]
+    pub(crate) sequencer: String,
+    /// The lock that it must be for
+    #[arg(long)]
+    pub(crate) lock: Option<String>,
+}
+
+/// `palisade status`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 healthy, 1 not healthy, 3 no answer in time.")]
+pub(crate) struct StatusArgs {
+    /// Only the asked node's own view; needs no quorum
+    #[arg(long)]
+    pub(crate) local: bool,
+    /// Ask again until the cluster is healthy, within --timeout
+    #[arg(long)]
+    pub(crate) wait_ready: bool,
+}
+
+/// `palisade locks`
+#[derive(Debug, Args)]
+pub(crate) struct LocksArgs {
+    /// Only names that begin so
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+    /// At most so many
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) limit: u32,
+    /// Names after this one: the last of the page before
+    #[arg(long, default_value = "")]
+    pub(crate) after: String,
+}
+
+/// `palisade who`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 held, 1 not held, 3 no answer in time.")]
+pub(crate) struct WhoArgs {
+    /// The lock
+    pub(crate) name: String,
+}
+
+/// `palisade exec-child`
+#[derive(Debug, Args)]
+pub(crate) struct ExecChildArgs {
+    /// The process that must still be the parent
+    #[arg(long)]
+    pub(crate) parent: u32,
+    /// The command and its arguments
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A duration as people type it: 500ms, 10s, 1.5m, 2h, 1d.
+fn duration(text: &str) -> Result<Duration, String> {
+    let unit_at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        "" => return Err("a duration needs a unit: 500ms, 10s, 5m, 2h".to_owned()),
+        other => return Err(format!("unknown unit {other:?}: use ms, s, m, h or d")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{number:?} is not a number"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_duration_has_a_unit() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        for bad in ["", "10", "s", "1.2.3s", "10y", "-1s"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_dashes_is_the_commands_own() {
+        let cli =
+            Cli::try_parse_from(["palisade", "lock", "nightly", "-n", "--", "sh", "-c", "exit 3"]).unwrap();
+        let Command::Lock(lock) = cli.command else { panic!("another command") };
+        assert_eq!(lock.command, ["sh", "-c", "exit 3"]);
+        assert!(lock.nonblock);
+        assert!(
+            Cli::try_parse_from(["palisade", "lock", "nightly", "-n", "-w", "1s", "--", "true"]).is_err()
+        );
+        assert!(Cli::try_parse_from(["palisade", "lock", "nightly"]).is_err());
+    }
+}

@@ -1,0 +1,175 @@
+use std::fs;
+use std::sync::mpsc;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::RecordKind;
+
+fn record(term: u64, bytes: usize) -> Record {
+    Record { term, kind: RecordKind::Command, body: vec![term as u8; bytes].into() }
+}
+
+fn records(term: u64, count: usize) -> Vec<Record> {
+    vec![record(term, 100); count]
+}
+
+/// Appends, and waits until it is durable.
+fn append(engine: &dyn Engine, first: u64, records: Vec<Record>) -> io::Result<()> {
+    let (sender, receiver) = mpsc::channel();
+    engine.append(first, records, Box::new(move |result| sender.send(result).expect("the test waits")));
+    receiver.recv().expect("the engine answers")
+}
+
+fn reopen(dir: &TempDir, engine: Arc<dyn Engine>) -> (Arc<dyn Engine>, Recovered) {
+    drop(engine);
+    let engine = open_sled(dir.path()).expect("it opens");
+    let recovered = engine.load().expect("it loads");
+    (engine, recovered)
+}
+
+#[test]
+fn what_was_done_is_there_after_reopening() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    append(&*engine, 1, records(1, 10)).expect("it appends");
+    engine.save_vote(SavedVote { term: 2, node: 7, granted: true }, Box::new(|_| {}));
+    engine.save_committed(Some(LogPoint { term: 1, index: 4 }));
+    append(&*engine, 11, records(2, 2_000)).expect("it appends");
+    let (engine, recovered) = reopen(&dir, engine);
+    assert_eq!(recovered.vote, Some(SavedVote { term: 2, node: 7, granted: true }));
+    assert_eq!(recovered.committed, Some(LogPoint { term: 1, index: 4 }));
+    assert_eq!(recovered.log, Some((1, 2_010)));
+    assert_eq!(recovered.tail.len(), 2_010);
+    assert_eq!(
+        engine.read(9..13, usize::MAX).expect("they are there"),
+        [records(1, 2), records(2, 2)].concat()
+    );
+}
+
+#[test]
+fn truncating_inside_a_row_keeps_what_is_before() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    append(&*engine, 1, records(1, 50)).expect("it appends");
+    engine.truncate_after(Some(20));
+    append(&*engine, 21, records(2, 5)).expect("it appends");
+    let (engine, recovered) = reopen(&dir, engine);
+    assert_eq!(recovered.log, Some((1, 25)));
+    assert_eq!(recovered.tail, [records(1, 20), records(2, 5)].concat());
+    engine.truncate_after(None);
+    append(&*engine, 1, records(3, 1)).expect("it appends");
+    assert_eq!(reopen(&dir, engine).1.tail, records(3, 1));
+}
+
+#[test]
+fn purging_drops_the_front_and_may_reach_beyond_the_end() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    append(&*engine, 1, records(1, 1_500)).expect("it appends");
+    engine.purge_to(LogPoint { term: 1, index: 900 });
+    append(&*engine, 1_501, records(1, 1)).expect("it appends");
+    let (engine, recovered) = reopen(&dir, engine);
+    assert_eq!(
+        (recovered.purged, recovered.log),
+        (Some(LogPoint { term: 1, index: 900 }), Some((901, 1_501)))
+    );
+    engine.purge_to(LogPoint { term: 4, index: 5_000 });
+    append(&*engine, 5_001, records(4, 1)).expect("it appends");
+    let (_engine, recovered) = reopen(&dir, engine);
+    assert_eq!(recovered.log, Some((5_001, 5_001)));
+}
+
+#[test]
+fn no_row_leaves_the_file_that_is_flushed() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    let mut first = 1;
+    for round in 0..40 {
+        let large = vec![record(1, crate::COMMAND_BYTES_MAX); 3];
+        append(&*engine, first, large).expect("it appends");
+        append(&*engine, first + 3, records(1, 300 * (round % 3 + 1))).expect("it appends");
+        first += 3 + 300 * (round as u64 % 3 + 1);
+    }
+    drop(engine);
+    let blobs = fs::read_dir(dir.path().join("blobs")).expect("the store has it");
+    assert_eq!(blobs.count(), 0, "a blob is a file that no flush covers");
+}
+
+#[test]
+fn a_missing_row_is_refused() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    append(&*engine, 1, records(1, 10)).expect("it appends");
+    append(&*engine, 11, records(1, 10)).expect("it appends");
+    append(&*engine, 21, records(1, 10)).expect("it appends");
+    drop(engine);
+    with_tree(&dir, |tree| {
+        tree.remove(row_key(11)).expect("it is there");
+    });
+    let error = open_sled(dir.path()).err().expect("there is a gap").to_string();
+    assert!(error.contains("the log goes from entry 10 to entry 21"), "{error}");
+    assert!(error.contains("start the node under a new name"), "{error}");
+}
+
+#[test]
+fn a_damaged_row_is_refused() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    append(&*engine, 1, records(1, 10)).expect("it appends");
+    drop(engine);
+    with_tree(&dir, |tree| {
+        let mut row = tree.get(row_key(1)).expect("it reads").expect("it is there").to_vec();
+        row[100] ^= 1;
+        tree.insert(row_key(1), row).expect("it writes");
+    });
+    let error = open_sled(dir.path()).err().expect("it is damaged");
+    assert!(matches!(&error, OpenError::Damaged { path, .. } if path.ends_with("db")), "{error}");
+}
+
+#[test]
+fn a_newer_row_is_refused_by_its_version() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    append(&*engine, 1, records(1, 1)).expect("it appends");
+    drop(engine);
+    with_tree(&dir, |tree| {
+        let mut row = tree.get(row_key(1)).expect("it reads").expect("it is there").to_vec();
+        row[0] = crate::codec::VERSION + 1;
+        tree.insert(row_key(1), row).expect("it writes");
+    });
+    let error = open_sled(dir.path()).err().expect("it is newer");
+    assert!(matches!(&error, OpenError::Newer { .. }), "{error}");
+}
+
+#[test]
+fn scribbling_over_the_file_never_opens_as_something_else() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    append(&*engine, 1, records(1, 3_000)).expect("it appends");
+    append(&*engine, 3_001, records(2, 3_000)).expect("it appends");
+    drop(engine);
+    let db = dir.path().join("db");
+    let mut bytes = fs::read(&db).expect("it reads");
+    bytes[200_000..200_064].fill(0xa5);
+    fs::write(&db, bytes).expect("it writes");
+    // A cut end is the one thing that looks like a crash; what is left must be what was written.
+    if let Ok(engine) = open_sled(dir.path()) {
+        let tail = engine.load().expect("it loads").tail;
+        let written = [records(1, 3_000), records(2, 3_000)].concat();
+        assert!(written.starts_with(&tail));
+    }
+}
+
+#[test]
+fn a_second_process_is_refused() {
+    let dir = TempDir::new().expect("a directory");
+    let _engine = open_sled(dir.path()).expect("it opens");
+    assert!(matches!(open_sled(dir.path()), Err(OpenError::InUse { .. })));
+}
+
+fn with_tree(dir: &TempDir, change: impl FnOnce(&sled::Tree)) {
+    let db = sled::Config::new().path(dir.path()).segment_size(SEGMENT_BYTES).open().expect("it opens");
+    change(&db.open_tree("raft").expect("it opens"));
+    db.flush().expect("it flushes");
+}

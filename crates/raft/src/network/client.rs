@@ -1,0 +1,308 @@
+//! The calling side: openraft's network over the `Peer` service.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use openraft::base::{BoxFuture, BoxStream};
+use openraft::errors::{NetworkError, ReplicationClosed, StreamingError, Timeout, Unreachable};
+use openraft::network::v2::RaftNetworkV2;
+use openraft::network::{RPCOption, RPCTypes, RaftNetworkFactory};
+
+use openraft::OptionalSend;
+use openraft::raft::{
+    AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse, VoteRequest,
+    VoteResponse,
+};
+use palisade_core::ids::NodeId;
+use palisade_host::{SharedNet, channel};
+use palisade_proto::raft::v1::Body;
+use palisade_proto::raft::v1::peer_client::PeerClient as Grpc;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Response, Status, Streaming};
+
+use super::Patience;
+use super::credentials::Credentials;
+use crate::codec::peer::{
+    CHUNK_BYTES, MESSAGE_BYTES_MAX, SnapshotHead, SnapshotPart, decode_append_result, decode_message,
+    encode_append, encode_message, encode_part,
+};
+use crate::replica::PeerNode;
+use crate::types::{AppendRequest, AppendResult, RpcError, Snapshot, Types, Vote};
+
+/// Makes clients for openraft, and keeps the connections that they share.
+pub(crate) struct Peers {
+    net: SharedNet,
+    credentials: Arc<Credentials>,
+    patience: Patience,
+    node: u64,
+    connections: Mutex<BTreeMap<String, Connections>>,
+}
+
+/// Two connections to one peer.
+#[derive(Clone)]
+struct Connections {
+    bulk: Grpc<Channel>,
+    small: Grpc<Channel>,
+}
+
+impl Peers {
+    pub(crate) fn new(net: SharedNet, credentials: Arc<Credentials>, patience: Patience, node: u64) -> Self {
+        Self { net, credentials, patience, node, connections: Mutex::default() }
+    }
+
+    fn connect(&self, address: &str) -> Result<Connections, String> {
+        let mut connections = self.connections.lock();
+        if let Some(known) = connections.get(address) {
+            return Ok(known.clone());
+        }
+        let open = || {
+            let opened = channel(self.net.clone(), address, self.patience.keepalive);
+            let grpc = opened.map(|channel| Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX));
+            grpc.map_err(|why| format!("{address} is no address: {why}"))
+        };
+        let made = Connections { bulk: open()?, small: open()? };
+        connections.insert(address.to_owned(), made.clone());
+        Ok(made)
+    }
+
+    fn client(&self, target: u64, node: &PeerNode, heartbeats: bool) -> PeerClient {
+        let connections = self.connect(&node.peer_address);
+        let (credentials, patience) = (self.credentials.clone(), self.patience);
+        PeerClient { node: self.node, target, connections, heartbeats, credentials, patience }
+    }
+}
+
+impl RaftNetworkFactory<Types> for Peers {
+    type Network = PeerClient;
+
+    async fn new_client(&mut self, target: u64, node: &PeerNode) -> PeerClient {
+        self.client(target, node, false)
+    }
+
+    async fn new_heartbeat_client(&mut self, target: u64, node: &PeerNode) -> PeerClient {
+        self.client(target, node, true)
+    }
+}
+
+/// Speaks to one peer.
+pub(crate) struct PeerClient {
+    node: u64,
+    target: u64,
+    connections: Result<Connections, String>,
+    heartbeats: bool,
+    credentials: Arc<Credentials>,
+    patience: Patience,
+}
+
+impl PeerClient {
+    fn small(&self) -> Result<Grpc<Channel>, RpcError> {
+        self.connected().map(|connections| connections.small.clone())
+    }
+
+    fn connected(&self) -> Result<&Connections, RpcError> {
+        self.connections.as_ref().map_err(|why| Unreachable::from_string(why).into())
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        self.credentials.stamp(request.metadata_mut(), NodeId(self.target));
+        request
+    }
+
+    fn body(&self, message: &impl Serialize) -> Request<Body> {
+        self.request(Body { body: encode_message(message) })
+    }
+
+    fn too_late(&self, action: RPCTypes, timeout: Duration) -> RpcError {
+        Timeout { action, id: self.node, target: self.target, timeout }.into()
+    }
+
+    /// One small answer within `ttl`.
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        action: RPCTypes,
+        ttl: Duration,
+        call: impl Future<Output = Result<Response<Body>, Status>>,
+    ) -> Result<T, RpcError> {
+        match tokio::time::timeout(ttl, call).await {
+            Ok(Ok(answer)) => decode_message(&answer.into_inner().body, "an answer of a peer")
+                .map_err(|why| NetworkError::new(&why).into()),
+            Ok(Err(status)) => Err(refused(&status)),
+            Err(_) => Err(self.too_late(action, ttl)),
+        }
+    }
+}
+
+/// An unreachable peer is left alone for a moment; any other failure is tried again at once.
+fn refused(status: &Status) -> RpcError {
+    match status.code() {
+        Code::Unavailable | Code::FailedPrecondition | Code::Unimplemented => {
+            Unreachable::from_string(status.message()).into()
+        }
+        _ => NetworkError::from_string(status).into(),
+    }
+}
+
+impl RaftNetworkV2<Types> for PeerClient {
+    type SnapshotData = Bytes;
+
+    /// openraft asks through [`stream_append`](Self::stream_append) alone.
+    async fn append_entries(
+        &mut self,
+        _request: AppendRequest,
+        _option: RPCOption,
+    ) -> Result<AppendEntriesResponse<Types>, RpcError> {
+        Err(Unreachable::from_string("appends go through their stream").into())
+    }
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        _option: RPCOption,
+    ) -> BoxFuture<'s, Result<BoxStream<'s, Result<AppendResult, RpcError>>, RpcError>>
+    where
+        S: futures_util::Stream<Item = AppendRequest> + OptionalSend + Unpin + 'static,
+    {
+        Box::pin(async move {
+            let connections = self.connected()?;
+            let mut grpc = if self.heartbeats { connections.small.clone() } else { connections.bulk.clone() };
+            let unanswered = Unanswered::default();
+            let sent = unanswered.clone();
+            let outbound = input.map(move |request| {
+                sent.sent();
+                Body { body: encode_append(&request) }
+            });
+            let stalled = self.patience.stalled;
+            let inbound = match tokio::time::timeout(stalled, grpc.append(self.request(outbound))).await {
+                Ok(Ok(answers)) => answers.into_inner(),
+                Ok(Err(status)) => return Err(refused(&status)),
+                Err(_) => return Err(self.too_late(RPCTypes::AppendEntries, stalled)),
+            };
+            let too_late = self.too_late(RPCTypes::AppendEntries, stalled);
+            let answers = Answers { inbound, unanswered, stalled, too_late };
+            let answers = stream::unfold(Some(answers), |answers| async move {
+                let mut answers = answers?;
+                let next = answers.next().await?;
+                let goes_on = matches!(next, Ok(Ok(_)));
+                Some((next, goes_on.then_some(answers)))
+            });
+            Ok(answers.boxed() as BoxStream<'s, _>)
+        })
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        _option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RpcError> {
+        let mut grpc = self.small()?;
+        self.answer(RPCTypes::Vote, self.patience.small, grpc.vote(self.body(&request))).await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        _option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RpcError> {
+        let mut grpc = self.small()?;
+        self.answer(RPCTypes::Vote, self.patience.small, grpc.pre_vote(self.body(&request))).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        option: RPCOption,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        let mut grpc = self.connected()?.bulk.clone();
+        let request = self.request(parts(vote, snapshot.snapshot));
+        let call = self.answer(RPCTypes::InstallSnapshot, option.hard_ttl(), grpc.snapshot(request));
+        tokio::select! {
+            biased;
+            closed = cancel => Err(closed.into()),
+            answer = call => Ok(answer?),
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<Types>,
+        _option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types>, RpcError> {
+        let mut grpc = self.small()?;
+        let call = grpc.transfer_leader(self.body(&request));
+        self.answer(RPCTypes::TransferLeader, self.patience.small, call).await
+    }
+}
+
+/// A snapshot, cut up as it is sent.
+fn parts(vote: Vote, snapshot: Bytes) -> impl futures_util::Stream<Item = Body> + Send + 'static {
+    let head = SnapshotPart::Head(SnapshotHead { vote, bytes: snapshot.len() as u64 });
+    let end = SnapshotPart::End(crc32fast::hash(&snapshot));
+    let chunks = (0..snapshot.len())
+        .step_by(CHUNK_BYTES)
+        .map(move |from| SnapshotPart::Chunk(snapshot.slice(from..snapshot.len().min(from + CHUNK_BYTES))));
+    let all = std::iter::once(head).chain(chunks).chain(std::iter::once(end));
+    stream::iter(all.map(|part| Body { body: encode_part(&part) }))
+}
+
+/// When each unanswered append was sent.
+#[derive(Clone, Default)]
+struct Unanswered(Arc<Mutex<VecDeque<Instant>>>);
+
+impl Unanswered {
+    fn sent(&self) {
+        self.0.lock().push_back(Instant::now());
+    }
+
+    fn answered(&self) {
+        self.0.lock().pop_front();
+    }
+
+    fn oldest(&self) -> Option<Instant> {
+        self.0.lock().front().copied()
+    }
+}
+
+struct Answers {
+    inbound: Streaming<Body>,
+    unanswered: Unanswered,
+    stalled: Duration,
+    too_late: RpcError,
+}
+
+impl Answers {
+    /// The next answer. A stream that owes one for too long is an error: the network may have swallowed it.
+    async fn next(&mut self) -> Option<Result<AppendResult, RpcError>> {
+        loop {
+            let oldest = self.unanswered.oldest();
+            let until = oldest.unwrap_or_else(Instant::now) + self.stalled;
+            match tokio::time::timeout_at(until, self.inbound.message()).await {
+                Ok(Ok(Some(answer))) => {
+                    self.unanswered.answered();
+                    return Some(
+                        decode_append_result(&answer.body).map_err(|why| NetworkError::new(&why).into()),
+                    );
+                }
+                Ok(Ok(None)) if self.unanswered.oldest().is_none() => return None,
+                Ok(Ok(None)) => {
+                    return Some(Err(NetworkError::from_string("the peer closed the stream").into()));
+                }
+                Ok(Err(status)) => return Some(Err(refused(&status))),
+                Err(_) if self.unanswered.oldest().is_some_and(|at| at.elapsed() >= self.stalled) => {
+                    return Some(Err(self.too_late.clone()));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}

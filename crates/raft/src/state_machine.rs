@@ -1,0 +1,198 @@
+//! Feeds the lock table, and tells the observer and the proposers.
+//!
+//! For each entry, in log order: the table applies it, the observer sees it, the proposer's sink hears. Nothing here
+//! knows whether this node leads.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
+use openraft::{EntryPayload, OptionalSend};
+use palisade_core::command::Command;
+use palisade_core::ids::LogIndex;
+use palisade_core::reply::EntryAt;
+use palisade_core::table::LockTable;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::codec::log::decode_command;
+use crate::codec::peer::cover_of;
+use crate::codec::snapshot::{decode_snapshot, encode_snapshot};
+use crate::error::OpenError;
+use crate::network::credentials::Credentials;
+use crate::replica::{Decided, Observer};
+use crate::snapshot_store::SnapshotStore;
+use crate::types::{ApplyResult, EncodedCommand, LogId, Snapshot, SnapshotMeta, StoredMembership, Types};
+
+/// What apply shares with readers.
+pub(crate) struct Shared {
+    pub(crate) table: Mutex<LockTable>,
+    /// The last applied entry, published after each batch.
+    pub(crate) applied: watch::Sender<u64>,
+}
+
+pub(crate) struct StateMachine {
+    shared: Arc<Shared>,
+    observer: Mutex<Box<dyn Observer>>,
+    store: Arc<dyn SnapshotStore>,
+    credentials: Arc<Credentials>,
+    applied: Option<LogId>,
+    membership: StoredMembership,
+}
+
+impl StateMachine {
+    /// Starts from the newest snapshot, or from nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the snapshot is damaged, or belongs to another cluster.
+    pub(crate) async fn open(
+        store: Arc<dyn SnapshotStore>,
+        mut observer: Box<dyn Observer>,
+        credentials: Arc<Credentials>,
+    ) -> Result<(Self, Arc<Shared>), OpenError> {
+        let reader = store.clone();
+        let found = on_disk(store.blocks(), move || {
+            let Some(bytes) = reader.newest()? else { return Ok(None) };
+            decode_snapshot(&bytes)
+                .map(Some)
+                .map_err(|source| OpenError::decode("the newest snapshot", source))
+        });
+        let (meta, table) =
+            found.await.map_err(|source| OpenError::io("the newest snapshot", source))??.unwrap_or_default();
+        if meta.last_log_id.is_some() {
+            observer.installed(&table);
+        }
+        credentials.founded(&table);
+        let (applied, _) = watch::channel(meta.last_log_id.map_or(0, |id| id.index));
+        let shared = Arc::new(Shared { table: Mutex::new(table), applied });
+        let machine = Self {
+            shared: shared.clone(),
+            observer: Mutex::new(observer),
+            store,
+            credentials,
+            applied: meta.last_log_id,
+            membership: meta.last_membership,
+        };
+        Ok((machine, shared))
+    }
+
+    /// The last entry that the newest snapshot covered at the start.
+    pub(crate) fn applied(&self) -> Option<LogId> {
+        self.applied
+    }
+
+    fn command(&mut self, index: u64, command: &EncodedCommand) -> io::Result<Decided> {
+        let envelope = decode_command(&command.bytes).map_err(io::Error::other)?;
+        let index = LogIndex(index);
+        let at = EntryAt { index, wall: envelope.wall, node: envelope.node };
+        let mut table = self.shared.table.lock();
+        let applied = table.apply(index, &envelope);
+        self.observer.get_mut().applied(at, &envelope.command, &applied, &table);
+        if matches!(envelope.command, Command::Found(_)) {
+            self.credentials.founded(&table);
+        }
+        Ok(Decided { index, reply: applied.reply, renewed: applied.renewed })
+    }
+}
+
+impl RaftStateMachine<Types> for StateMachine {
+    type SnapshotData = Bytes;
+    type SnapshotBuilder = SnapshotBuilder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        Ok((self.applied, self.membership.clone()))
+    }
+
+    async fn apply<S>(&mut self, mut entries: S) -> io::Result<()>
+    where
+        S: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + OptionalSend,
+    {
+        while let Some(next) = entries.next().await {
+            let (entry, responder) = next?;
+            let decided = match &entry.payload {
+                EntryPayload::Blank => None,
+                EntryPayload::Normal(command) => Some(self.command(entry.log_id.index, command)?),
+                EntryPayload::Membership(members) => {
+                    self.membership = StoredMembership::new(Some(entry.log_id), members.clone());
+                    None
+                }
+            };
+            self.applied = Some(entry.log_id);
+            if let Some(responder) = responder {
+                responder.send(ApplyResult { decided });
+            }
+        }
+        self.shared.applied.send_replace(self.applied.map_or(0, |id| id.index));
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
+        let meta = SnapshotMeta { last_log_id: self.applied, last_membership: self.membership.clone() };
+        SnapshotBuilder { meta, table: self.shared.table.lock().clone(), store: self.store.clone() }
+    }
+
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Bytes) -> io::Result<()> {
+        let store = self.store.clone();
+        let saved = on_disk(self.store.blocks(), move || {
+            let (cover, table) = decode_snapshot(&snapshot).map_err(io::Error::other)?;
+            store.save(cover.last_log_id.map_or(0, |id| id.index), &snapshot).map_err(io::Error::other)?;
+            Ok::<_, io::Error>((cover, table))
+        });
+        let (cover, table) = saved.await??;
+        if cover != *meta {
+            return Err(io::Error::other("the snapshot does not cover what its sender said"));
+        }
+        self.credentials.founded(&table);
+        self.applied = cover.last_log_id;
+        self.membership = cover.last_membership;
+        let mut current = self.shared.table.lock();
+        *current = table;
+        self.observer.get_mut().installed(&current);
+        drop(current);
+        self.shared.applied.send_replace(self.applied.map_or(0, |id| id.index));
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
+        let store = self.store.clone();
+        let newest = on_disk(self.store.blocks(), move || store.newest()).await?.map_err(io::Error::other)?;
+        let Some(snapshot) = newest else { return Ok(None) };
+        let meta = cover_of(&snapshot).map_err(io::Error::other)?;
+        Ok(Some(Snapshot { meta, snapshot }))
+    }
+}
+
+/// Holds a copy-on-write view of the table; apply goes on meanwhile.
+pub(crate) struct SnapshotBuilder {
+    meta: SnapshotMeta,
+    table: LockTable,
+    store: Arc<dyn SnapshotStore>,
+}
+
+impl RaftSnapshotBuilder<Types> for SnapshotBuilder {
+    type SnapshotData = Bytes;
+
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        let (meta, table, store) = (self.meta.clone(), self.table.clone(), self.store.clone());
+        let built = on_disk(self.store.blocks(), move || {
+            let snapshot = encode_snapshot(&meta, &table);
+            store.save(meta.last_log_id.map_or(0, |id| id.index), &snapshot).map_err(io::Error::other)?;
+            Ok::<_, io::Error>(Snapshot { meta, snapshot })
+        });
+        built.await?
+    }
+}
+
+/// Runs `work` beside the reactor if it may wait for a disk, and here if not: a simulation has no threads.
+async fn on_disk<T: Send + 'static>(
+    blocks: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    if !blocks {
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}

@@ -1,4 +1,5 @@
 //! One node.
 
 pub mod lease;
+pub mod metrics;
 pub mod signer;

@@ -1,0 +1,162 @@
+//! The labels, each a closed list: nothing that a client chooses becomes a label.
+
+use std::marker::PhantomData;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+/// The values of one label.
+pub trait Label: Copy + 'static {
+    /// The label.
+    const NAME: &'static str;
+    /// Every value, so that each series is there from the start, at zero.
+    const ALL: &'static [Self];
+
+    /// As it stands in the exposition.
+    fn value(self) -> &'static str;
+}
+
+pub(super) type Series = Family<[(&'static str, &'static str); 1], Counter>;
+
+/// A counter for each value of a label.
+#[derive(Clone, Debug)]
+pub struct Counters<L> {
+    pub(super) series: Series,
+    label: PhantomData<L>,
+}
+
+impl<L: Label> Default for Counters<L> {
+    fn default() -> Self {
+        let counters = Self { series: Series::default(), label: PhantomData };
+        for label in L::ALL {
+            counters.add(*label, 0);
+        }
+        counters
+    }
+}
+
+impl<L: Label> Counters<L> {
+    /// One more.
+    pub fn count(&self, label: L) {
+        self.add(label, 1);
+    }
+
+    /// So many more.
+    pub fn add(&self, label: L, number: u64) {
+        self.series.get_or_create(&[(L::NAME, label.value())]).inc_by(number);
+    }
+
+    /// How many so far.
+    pub fn get(&self, label: L) -> u64 {
+        self.series.get_or_create(&[(L::NAME, label.value())]).get()
+    }
+}
+
+macro_rules! label {
+    ($(#[$doc:meta])* $name:ident, $label:literal, { $($(#[$value_doc:meta])* $variant:ident => $value:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$value_doc])* $variant),+
+        }
+
+        impl Label for $name {
+            const NAME: &'static str = $label;
+            const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            fn value(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $value),+
+                }
+            }
+        }
+    };
+}
+
+label! {
+    /// How a grant came about.
+    How, "how", {
+        /// Nobody was in the way.
+        AtOnce => "at_once",
+        /// After a wait.
+        Waited => "waited",
+    }
+}
+
+label! {
+    /// What a release met.
+    ReleaseResult, "result", {
+        /// It freed what was held.
+        Released => "released",
+        /// A repeat: it had ended already.
+        Repeated => "repeated",
+        /// Not held by this acquisition under this token: the late release of a stale holder, mostly.
+        NotHeld => "not_held",
+    }
+}
+
+label! {
+    /// Why a proposal failed.
+    Failure, "why", {
+        /// Not appended: another node leads, or none.
+        NotLeader => "not_leader",
+        /// Not appended: no room.
+        Overloaded => "overloaded",
+        /// Appended, and its fate is not known.
+        OutcomeUnknown => "outcome_unknown",
+        /// The node stops.
+        Stopped => "stopped",
+    }
+}
+
+label! {
+    /// What a check of a sequencer found.
+    CheckResult, "result", {
+        /// It holds.
+        Current => "current",
+        /// Another tenure has the slot.
+        Superseded => "superseded",
+        /// It ended.
+        Ended => "ended",
+        /// Signed by a key that is not known here.
+        UnknownKey => "unknown_key",
+        /// Not signed by this cluster.
+        Forged => "forged",
+        /// Not the lock that the resource expects.
+        WrongLock => "wrong_lock",
+        /// Nothing like it was ever granted here.
+        NeverGranted => "never_granted",
+    }
+}
+
+label! {
+    /// What was asked.
+    Op, "op", {
+        /// Opens a session.
+        Open => "open",
+        /// Binds a session to a stream.
+        Bind => "bind",
+        /// Closes a session.
+        Close => "close",
+        /// Keeps sessions alive; one for each `Renew`, however many it names.
+        Renew => "renew",
+        /// Asks for a lock.
+        Acquire => "acquire",
+        /// Frees one.
+        Release => "release",
+        /// Ends an acquisition.
+        Cancel => "cancel",
+        /// Asks for a sequencer.
+        GetSequencer => "get_sequencer",
+        /// Checks sequencers.
+        Check => "check",
+        /// Asks for the public keys.
+        Keys => "keys",
+        /// Shows a lock.
+        GetLock => "get_lock",
+        /// Lists locks.
+        ListLocks => "list_locks",
+        /// Shows the cluster.
+        Status => "status",
+    }
+}

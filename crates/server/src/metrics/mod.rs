@@ -1,0 +1,264 @@
+//! What a node tells of itself: every metric, named and described once (SPEC 14; docs/metrics.md is for readers).
+//!
+//! Each is set where the fact is known. What the log says is counted by the node that leads when it is applied, so
+//! that the sum over all nodes counts it once, and a restart, which applies old entries again, counts nothing twice.
+//! Lock and client names are no labels: their number has no bound.
+
+mod labels;
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use palisade_core::command::Command;
+use palisade_core::event::Event;
+use palisade_core::reply::{Applied, Ended, Reply};
+use palisade_core::table::LockTable;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Metric, Registry};
+
+pub use self::labels::{CheckResult, Counters, Failure, How, Label, Op, ReleaseResult};
+
+/// `Content-Type` of what `render` returns.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Every metric: its name as exposed, its unit, and its help.
+pub const METRICS: &[(&str, &str, &str)] = &[
+    ("palisade_grants_total", "grants", "Acquisitions that were granted while this node led"),
+    ("palisade_releases_total", "releases", "Releases that were applied while this node led"),
+    ("palisade_session_expirations_total", "sessions", "Sessions that expired while this node led"),
+    ("palisade_sessions", "sessions", "Live sessions"),
+    ("palisade_locks_held", "slots", "Slots that are held"),
+    ("palisade_waiters", "acquisitions", "Acquisitions that wait"),
+    ("palisade_lock_delays", "slots", "Slots that are closed by their lock-delay"),
+    (
+        "palisade_keepalive_round_seconds",
+        "seconds",
+        "Time from a keepalive's receipt to the proof of leadership",
+    ),
+    (
+        "palisade_leader_pause_seconds",
+        "seconds",
+        "How long this process stood still, where it was noticeable",
+    ),
+    (
+        "palisade_lease_extension_seconds_total",
+        "seconds",
+        "Longest extension of a lease by each pause of the leader",
+    ),
+    ("palisade_raft_term", "terms", "The Raft term"),
+    ("palisade_raft_is_leader", "0 or 1", "Whether this node leads"),
+    ("palisade_raft_committed_index", "entries", "Index of the last entry known to be committed"),
+    ("palisade_raft_applied_index", "entries", "Index of the last applied entry"),
+    ("palisade_raft_leader_changes_total", "changes", "Changes of the leader that this node saw"),
+    ("palisade_flush_seconds", "seconds", "Time of a durable flush, percentiles of the last 1024"),
+    ("palisade_proposals_failed_total", "commands", "Commands of this node that the log did not answer"),
+    ("palisade_sequencer_checks_total", "checks", "Claims that this node checked"),
+    ("palisade_streams", "streams", "Open session streams"),
+    ("palisade_requests_total", "requests", "Requests that came in"),
+    ("palisade_build_info", "1", "The build"),
+];
+
+type Seconds = Gauge<f64, AtomicU64>;
+
+/// The metrics of one node. Clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Acquisitions that were granted; `counted` counts them.
+    pub grants: Counters<How>,
+    /// Releases; `counted` counts them.
+    pub releases: Counters<ReleaseResult>,
+    /// Sessions that expired; `counted` counts them.
+    pub session_expirations: Counter,
+    /// Commands that the log did not answer.
+    pub proposals_failed: Counters<Failure>,
+    /// Claims that were checked.
+    pub sequencer_checks: Counters<CheckResult>,
+    /// Requests that came in.
+    pub requests: Counters<Op>,
+    /// Open session streams.
+    pub streams: Gauge,
+    /// Changes of the leader.
+    pub leader_changes: Counter,
+    sessions: Gauge,
+    locks_held: Gauge,
+    waiters: Gauge,
+    lock_delays: Gauge,
+    keepalive_round: Histogram,
+    leader_pause: Histogram,
+    lease_extension: Counter<f64, AtomicU64>,
+    term: Gauge,
+    is_leader: Gauge,
+    committed: Gauge,
+    applied: Gauge,
+    flush: Family<[(&'static str, &'static str); 1], Seconds>,
+}
+
+/// Whether this node leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It does.
+    Leader,
+    /// It does not.
+    Other,
+}
+
+impl Metrics {
+    /// Registers everything. `version` is the build's.
+    pub fn new(registry: &mut Registry, version: &str) -> Self {
+        let metrics = Self {
+            grants: Counters::default(),
+            releases: Counters::default(),
+            session_expirations: Counter::default(),
+            proposals_failed: Counters::default(),
+            sequencer_checks: Counters::default(),
+            requests: Counters::default(),
+            streams: Gauge::default(),
+            leader_changes: Counter::default(),
+            sessions: Gauge::default(),
+            locks_held: Gauge::default(),
+            waiters: Gauge::default(),
+            lock_delays: Gauge::default(),
+            // Half a millisecond to 8 s.
+            keepalive_round: Histogram::new(exponential_buckets(0.000_5, 2.0, 15)),
+            // 10 ms to 82 s.
+            leader_pause: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
+            lease_extension: Counter::default(),
+            term: Gauge::default(),
+            is_leader: Gauge::default(),
+            committed: Gauge::default(),
+            applied: Gauge::default(),
+            flush: Family::default(),
+        };
+        metrics.register_all(Described(registry), version);
+        metrics
+    }
+
+    fn register_all(&self, mut described: Described<'_>, version: &str) {
+        described.register("palisade_grants_total", self.grants.series.clone());
+        described.register("palisade_releases_total", self.releases.series.clone());
+        described.register("palisade_session_expirations_total", self.session_expirations.clone());
+        described.register("palisade_sessions", self.sessions.clone());
+        described.register("palisade_locks_held", self.locks_held.clone());
+        described.register("palisade_waiters", self.waiters.clone());
+        described.register("palisade_lock_delays", self.lock_delays.clone());
+        described.register("palisade_keepalive_round_seconds", self.keepalive_round.clone());
+        described.register("palisade_leader_pause_seconds", self.leader_pause.clone());
+        described.register("palisade_lease_extension_seconds_total", self.lease_extension.clone());
+        described.register("palisade_raft_term", self.term.clone());
+        described.register("palisade_raft_is_leader", self.is_leader.clone());
+        described.register("palisade_raft_committed_index", self.committed.clone());
+        described.register("palisade_raft_applied_index", self.applied.clone());
+        described.register("palisade_raft_leader_changes_total", self.leader_changes.clone());
+        described.register("palisade_flush_seconds", self.flush.clone());
+        described.register("palisade_proposals_failed_total", self.proposals_failed.series.clone());
+        described.register("palisade_sequencer_checks_total", self.sequencer_checks.series.clone());
+        described.register("palisade_streams", self.streams.clone());
+        described.register("palisade_requests_total", self.requests.series.clone());
+        described.register("palisade_build_info", Info::new([("version", version.to_owned())]));
+    }
+
+    /// An entry was applied while this node leads: counts what it did.
+    pub fn counted(&self, command: &Command, applied: &Applied) {
+        let mut freed = false;
+        for event in &applied.events {
+            match event {
+                Event::Granted { waited: false, .. } => self.grants.count(How::AtOnce),
+                Event::Granted { waited: true, .. } => self.grants.count(How::Waited),
+                Event::SessionEnded { ended: Ended::Expired, .. } => {
+                    self.session_expirations.inc();
+                }
+                Event::HoldEnded { .. } => freed = true,
+                Event::Founded
+                | Event::LeaderReady { .. }
+                | Event::SessionOpened { .. }
+                | Event::SessionEnded { .. }
+                | Event::Queued { .. }
+                | Event::Contended { .. }
+                | Event::WaitEnded { .. }
+                | Event::DelayStarted { .. }
+                | Event::DelayEnded { .. }
+                | Event::Refused { .. }
+                | Event::KeyPublished { .. } => {}
+            }
+        }
+        if matches!(command, Command::Release(_)) {
+            self.releases.count(match &applied.reply {
+                Reply::Released(_) if freed => ReleaseResult::Released,
+                Reply::Released(_) => ReleaseResult::Repeated,
+                Reply::Refused(_)
+                | Reply::Done
+                | Reply::SessionOpened { .. }
+                | Reply::SessionClosed
+                | Reply::Granted(_)
+                | Reply::Queued { .. }
+                | Reply::Cancelled(_) => ReleaseResult::NotHeld,
+            });
+        }
+    }
+
+    /// What the state of this node shows, whoever leads.
+    pub fn state(&self, table: &LockTable) {
+        let counts = table.counts();
+        self.sessions.set(gauge(u64::try_from(table.session_count()).unwrap_or(u64::MAX)));
+        self.locks_held.set(gauge(counts.held));
+        self.waiters.set(gauge(counts.waiting));
+        self.lock_delays.set(gauge(counts.delayed));
+        self.applied.set(gauge(table.header().applied.0));
+    }
+
+    /// What Raft says of this node.
+    pub fn raft(&self, role: Role, term: u64, committed: u64) {
+        self.is_leader.set(i64::from(role == Role::Leader));
+        self.term.set(gauge(term));
+        self.committed.set(gauge(committed));
+    }
+
+    /// Durable flushes: median and 99th percentile.
+    pub fn flushes(&self, median: Duration, percentile_99: Duration) {
+        self.flush.get_or_create(&[("quantile", "0.5")]).set(median.as_secs_f64());
+        self.flush.get_or_create(&[("quantile", "0.99")]).set(percentile_99.as_secs_f64());
+    }
+
+    /// A keepalive was proved, so long after it came in.
+    pub fn keepalive_round(&self, took: Duration) {
+        self.keepalive_round.observe(took.as_secs_f64());
+    }
+
+    /// This process stood still for `gap`; the leader extended leases for it by at most `extension`.
+    pub fn paused(&self, gap: Duration, extension: Duration) {
+        self.leader_pause.observe(gap.as_secs_f64());
+        self.lease_extension.inc_by(extension.as_secs_f64());
+    }
+}
+
+/// Registers by name what `METRICS` describes.
+struct Described<'a>(&'a mut Registry);
+
+impl Described<'_> {
+    fn register(&mut self, name: &str, metric: impl Metric) {
+        let help = METRICS.iter().find(|(known, ..)| *known == name).map_or("", |(.., help)| *help);
+        // The exposition puts these suffixes back, by the type.
+        let stem = name.strip_suffix("_total").or_else(|| name.strip_suffix("_info")).unwrap_or(name);
+        self.0.register(stem, help, metric);
+    }
+}
+
+/// The text exposition, for `/metrics`.
+pub fn render(registry: &Registry) -> String {
+    let mut text = String::new();
+    // Writing to a text cannot fail.
+    let _ = encode(&mut text, registry);
+    text
+}
+
+fn gauge(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

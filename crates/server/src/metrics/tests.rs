@@ -1,0 +1,123 @@
+//! What is registered is described, and what happens is counted.
+
+use std::collections::BTreeSet;
+
+use palisade_core::command::{Cancel, Release};
+use palisade_core::ids::{AcquisitionId, LockName, RequestNumber, SessionId, Slot};
+use palisade_core::reply::{Grant, Refusal};
+use palisade_core::token::Token;
+
+use super::*;
+
+fn metrics() -> (Registry, Metrics) {
+    let mut registry = Registry::default();
+    let metrics = Metrics::new(&mut registry, "0.1.0");
+    (registry, metrics)
+}
+
+fn acquisition() -> AcquisitionId {
+    AcquisitionId { session: SessionId(7), number: RequestNumber(1) }
+}
+
+fn token() -> Token {
+    Token::new(34).expect("a token")
+}
+
+fn applied(reply: Reply, events: Vec<Event>) -> Applied {
+    Applied { reply, events, renewed: None }
+}
+
+#[test]
+fn what_is_exposed_is_what_is_described() {
+    let (registry, metrics) = metrics();
+    metrics.flushes(Duration::from_millis(1), Duration::from_millis(9));
+    let text = render(&registry);
+    let described: BTreeSet<&str> = METRICS.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(described.len(), METRICS.len());
+    let exposed: BTreeSet<String> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.strip_prefix("# TYPE ")?.split(' ');
+            let (stem, kind) = (words.next()?, words.next()?);
+            Some(match kind {
+                "counter" => format!("{stem}_total"),
+                "info" => format!("{stem}_info"),
+                _ => stem.to_owned(),
+            })
+        })
+        .collect();
+    assert_eq!(exposed.iter().map(String::as_str).collect::<BTreeSet<_>>(), described);
+    for (name, unit, help) in METRICS {
+        assert!(!unit.is_empty() && text.contains(help), "{name}");
+        assert!(text.lines().any(|line| line.starts_with(name)), "{name} has no sample");
+    }
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn each_series_is_there_from_the_start() {
+    let (registry, _) = metrics();
+    let text = render(&registry);
+    for line in [
+        "palisade_grants_total{how=\"waited\"} 0",
+        "palisade_sequencer_checks_total{result=\"forged\"} 0",
+        "palisade_proposals_failed_total{why=\"outcome_unknown\"} 0",
+        "palisade_build_info{version=\"0.1.0\"} 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn a_release_that_ends_a_hold_grants_the_next() {
+    let (_, metrics) = metrics();
+    let lock = LockName::new("orders/7").expect("a name");
+    let release = Command::Release(Release { acquisition: acquisition(), part: None, token: token() });
+    let grant = Grant { acquisition: acquisition(), grant_index: 40, parts: Vec::new() };
+    let ended = Ended::Released;
+    let held = Event::HoldEnded { acquisition: acquisition(), lock, slot: Slot(0), token: token(), ended };
+    metrics.counted(
+        &release,
+        &applied(Reply::Released(ended), vec![held, Event::Granted { grant, waited: true }]),
+    );
+    metrics.counted(&release, &applied(Reply::Released(ended), Vec::new()));
+    let late = Reply::Refused(Refusal::NotHeld { superseded: None });
+    metrics.counted(&release, &applied(late, Vec::new()));
+    for result in ReleaseResult::ALL {
+        assert_eq!(metrics.releases.get(*result), 1, "{result:?}");
+    }
+    assert_eq!((metrics.grants.get(How::Waited), metrics.grants.get(How::AtOnce)), (1, 0));
+}
+
+#[test]
+fn a_session_that_closed_did_not_expire() {
+    let (_, metrics) = metrics();
+    let command = Command::Cancel(Cancel { acquisition: acquisition() });
+    for ended in [Ended::Closed, Ended::Expired] {
+        let event = Event::SessionEnded { session: SessionId(7), ended };
+        metrics.counted(&command, &applied(Reply::Done, vec![event]));
+    }
+    assert_eq!(metrics.session_expirations.get(), 1);
+}
+
+#[test]
+fn times_are_in_seconds() {
+    let (registry, metrics) = metrics();
+    metrics.paused(Duration::from_millis(1_500), Duration::from_millis(250));
+    metrics.keepalive_round(Duration::from_millis(2));
+    metrics.flushes(Duration::from_micros(800), Duration::from_millis(9));
+    metrics.raft(Role::Leader, 3, 60);
+    metrics.state(&LockTable::new());
+    let text = render(&registry);
+    for line in [
+        "palisade_leader_pause_seconds_sum 1.5",
+        "palisade_lease_extension_seconds_total 0.25",
+        "palisade_keepalive_round_seconds_count 1",
+        "palisade_flush_seconds{quantile=\"0.99\"} 0.009",
+        "palisade_raft_is_leader 1",
+        "palisade_raft_committed_index 60",
+        "palisade_raft_applied_index 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}

@@ -35,7 +35,11 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// # Errors
 ///
 /// When `address` cannot stand in a URI.
-pub fn channel(net: SharedNet, address: &str, keepalive: Duration) -> Result<Channel, tonic::transport::Error> {
+pub fn channel(
+    net: SharedNet,
+    address: &str,
+    keepalive: Duration,
+) -> Result<Channel, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -124,7 +128,11 @@ impl Connected for Connection {
 }
 
 impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }

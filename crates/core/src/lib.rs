@@ -4,7 +4,7 @@
 //! reply and events. It opens no socket or file, reads no clock, draws no random number.
 //!
 //! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`lock`], [`queue`], [`table`].
-//! [`invariants`]. Words: [`ids`], [`mode`], [`token`], [`limits`]. Towards the resource: [`sequencer`],
+//! `invariants`. Words: [`ids`], [`mode`], [`token`], [`limits`]. Towards the resource: [`sequencer`],
 //! [`sequencer_text`], [`holding`].
 
 pub mod command;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use palisade_core::ids::{AcquisitionId, ClientName, LockName, RequestNumber, SessionId, WallTime};
-use palisade_core::mode::Mode;
+use palisade_core::ids::LockName;
 use palisade_core::reply::{Ended, HolderView};
-use palisade_core::token::Token;
+use palisade_proto::convert::{ErrorName, words};
 use palisade_proto::v1;
 
 use crate::error::{AcquireError, CallError, LostReason, ReleaseError};
@@ -24,91 +23,84 @@ pub(crate) enum Meaning {
 }
 
 pub(crate) fn meaning(error: &v1::Error) -> Meaning {
-    match error.name.as_str() {
-        "NOT_LEADER" | "NO_QUORUM" | "OUTCOME_UNKNOWN" | "OVERLOADED" | "NOT_FOUNDED" => {
-            let after = (error.retry_after_ms > 0).then(|| Duration::from_millis(error.retry_after_ms));
-            Meaning::Repeat { after }
+    // A name of a later version is an answer like any other: nothing is known of repeating it.
+    let Some(name) = ErrorName::parse(&error.name) else { return Meaning::Final };
+    match name {
+        ErrorName::NotLeader
+        | ErrorName::NoQuorum
+        | ErrorName::OutcomeUnknown
+        | ErrorName::Overloaded
+        | ErrorName::NotFounded => Meaning::Repeat { after: retry_after(error) },
+        ErrorName::SessionUnknown => Meaning::SessionOver(LostReason::Unknown),
+        ErrorName::SessionExpired => Meaning::SessionOver(LostReason::Ended(Ended::Expired)),
+        ErrorName::SessionClosed => Meaning::SessionOver(LostReason::Ended(Ended::Closed)),
+        ErrorName::SessionEnded => {
+            let ended = words::ended_from(error.ended).unwrap_or(Ended::Forgotten);
+            Meaning::SessionOver(LostReason::Ended(ended))
         }
-        "SESSION_UNKNOWN" => Meaning::SessionOver(LostReason::Unknown),
-        "SESSION_EXPIRED" => Meaning::SessionOver(LostReason::Ended(Ended::Expired)),
-        "SESSION_CLOSED" => Meaning::SessionOver(LostReason::Ended(Ended::Closed)),
-        "SESSION_ENDED" => {
-            Meaning::SessionOver(LostReason::Ended(ended(error.ended).unwrap_or(Ended::Forgotten)))
-        }
-        "UNAUTHENTICATED" => Meaning::NotBound,
-        _ => Meaning::Final,
+        ErrorName::Unauthenticated => Meaning::NotBound,
+        ErrorName::SecretTaken
+        | ErrorName::BelowMark
+        | ErrorName::AlreadyEnded
+        | ErrorName::BadArgument
+        | ErrorName::LockHeld
+        | ErrorName::QueuedAhead
+        | ErrorName::LockClosed
+        | ErrorName::CapacityDiffers
+        | ErrorName::NotHeld
+        | ErrorName::LimitReached
+        | ErrorName::NotYet
+        | ErrorName::WaitTimedOut
+        | ErrorName::UnknownKey
+        | ErrorName::Forged => Meaning::Final,
     }
 }
 
-pub(crate) fn ended(code: i32) -> Option<Ended> {
-    match v1::Ended::try_from(code).ok()? {
-        v1::Ended::Unspecified => None,
-        v1::Ended::Released => Some(Ended::Released),
-        v1::Ended::HandedOver => Some(Ended::HandedOver),
-        v1::Ended::Cancelled => Some(Ended::Cancelled),
-        v1::Ended::Closed => Some(Ended::Closed),
-        v1::Ended::Expired => Some(Ended::Expired),
-        v1::Ended::TakenOver => Some(Ended::TakenOver),
-        v1::Ended::ByOperator => Some(Ended::ByOperator),
-        v1::Ended::Broken => Some(Ended::Broken),
-        v1::Ended::Overdue => Some(Ended::Overdue),
-        v1::Ended::TimedOut => Some(Ended::TimedOut),
-        v1::Ended::Refused => Some(Ended::Refused),
-        v1::Ended::Forgotten => Some(Ended::Forgotten),
-        v1::Ended::Restored => Some(Ended::Restored),
-    }
+fn retry_after(error: &v1::Error) -> Option<Duration> {
+    (error.retry_after_ms > 0).then(|| Duration::from_millis(error.retry_after_ms))
 }
 
-pub(crate) fn mode(code: i32) -> Option<Mode> {
-    match v1::Mode::try_from(code).ok()? {
-        v1::Mode::Unspecified => None,
-        v1::Mode::Exclusive => Some(Mode::Exclusive),
-        v1::Mode::Shared => Some(Mode::Shared),
-    }
+/// A refusal that is not remembered by the cluster, so that another copy, still on its way, could be granted.
+pub(crate) fn may_change(error: &v1::Error) -> bool {
+    error.name == ErrorName::LimitReached.as_str()
 }
 
-/// None when it names nobody, or says what cannot be.
-pub(crate) fn holder(holder: Option<v1::Holder>) -> Option<Box<HolderView>> {
-    let holder = holder?;
-    let acquisition = holder.acquisition?;
-    Some(Box::new(HolderView {
-        acquisition: AcquisitionId {
-            session: SessionId(acquisition.session),
-            number: RequestNumber(acquisition.number),
-        },
-        client: ClientName::new(&holder.client).ok()?,
-        mode: mode(holder.mode)?,
-        token: Token::new(holder.token)?,
-        grant_index: holder.grant_index,
-        granted_at: WallTime(holder.granted_at_us),
-    }))
+fn holder(error: &v1::Error) -> Option<Box<HolderView>> {
+    error.holder.as_ref().and_then(|holder| words::holder_from(holder).ok()).map(Box::new)
 }
 
 pub(crate) fn acquire_error(lock: &LockName, error: v1::Error) -> AcquireError {
+    if let Meaning::SessionOver(reason) = meaning(&error) {
+        return AcquireError::SessionLost(reason);
+    }
     let lock = lock.clone();
-    match error.name.as_str() {
-        "LOCK_HELD" => AcquireError::Held { lock, holder: holder(error.holder), waiting: error.waiting },
-        "QUEUED_AHEAD" => AcquireError::QueuedAhead { lock, waiting: error.waiting },
-        "LOCK_CLOSED" => AcquireError::Closed {
+    match ErrorName::parse(&error.name) {
+        Some(ErrorName::LockHeld) => {
+            AcquireError::Held { lock, holder: holder(&error), waiting: error.waiting }
+        }
+        Some(ErrorName::QueuedAhead) => AcquireError::QueuedAhead { lock, waiting: error.waiting },
+        Some(ErrorName::LockClosed) => AcquireError::Closed {
             lock,
             lock_delay: Duration::from_millis(error.lock_delay_ms),
-            retry_after: (error.retry_after_ms > 0).then(|| Duration::from_millis(error.retry_after_ms)),
+            retry_after: retry_after(&error),
         },
-        "WAIT_TIMED_OUT" => AcquireError::TimedOut { lock },
-        "ALREADY_ENDED" | "BELOW_MARK" => match ended(error.ended).unwrap_or(Ended::Forgotten) {
-            Ended::TimedOut => AcquireError::TimedOut { lock },
-            ended => AcquireError::Ended { lock, ended },
-        },
-        "LIMIT_REACHED" => AcquireError::Limit { limit: error.limit, message: error.message },
-        "BAD_ARGUMENT" => AcquireError::BadArgument { message: error.message },
+        Some(ErrorName::WaitTimedOut) => AcquireError::TimedOut { lock },
+        Some(ErrorName::AlreadyEnded | ErrorName::BelowMark) => {
+            match words::ended_from(error.ended).unwrap_or(Ended::Forgotten) {
+                Ended::TimedOut => AcquireError::TimedOut { lock },
+                ended => AcquireError::Ended { lock, ended },
+            }
+        }
+        Some(ErrorName::LimitReached) => AcquireError::Limit { limit: error.limit, message: error.message },
+        Some(ErrorName::BadArgument) => AcquireError::BadArgument { message: error.message },
         _ => AcquireError::Refused { name: error.name, message: error.message },
     }
 }
 
 pub(crate) fn release_error(error: v1::Error) -> ReleaseError {
-    match error.name.as_str() {
-        "NOT_HELD" | "ALREADY_ENDED" | "BELOW_MARK" => {
-            ReleaseError::NotHeld { ended: ended(error.ended), superseded_by: holder(error.holder) }
+    match ErrorName::parse(&error.name) {
+        Some(ErrorName::NotHeld | ErrorName::AlreadyEnded | ErrorName::BelowMark) => {
+            ReleaseError::NotHeld { ended: words::ended_from(error.ended), superseded_by: holder(&error) }
         }
         _ => ReleaseError::Refused { name: error.name, message: error.message },
     }
@@ -154,10 +146,21 @@ mod tests {
 
     #[test]
     fn a_holder_without_a_token_is_no_holder() {
+        let lock = LockName::new("orders").expect("a name");
         let acquisition = Some(v1::AcquisitionId { session: 3, number: 1 });
         let nobody = v1::Holder { acquisition, mode: v1::Mode::Exclusive.into(), ..v1::Holder::default() };
-        assert!(holder(Some(nobody.clone())).is_none());
-        let somebody = v1::Holder { token: 7, ..nobody };
-        assert_eq!(holder(Some(somebody)).map(|holder| holder.token.get()), Some(7));
+        let holder_of = |holder| match acquire_error(&lock, v1::Error { holder, ..named("LOCK_HELD") }) {
+            AcquireError::Held { holder, .. } => holder.map(|holder| holder.token.get()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(holder_of(Some(nobody.clone())), None);
+        assert_eq!(holder_of(Some(v1::Holder { token: 7, ..nobody })), Some(7));
+    }
+
+    #[test]
+    fn a_wait_that_ends_with_its_session_is_lost_with_it() {
+        let lock = LockName::new("orders").expect("a name");
+        let lost = AcquireError::SessionLost(LostReason::Ended(Ended::Expired));
+        assert_eq!(acquire_error(&lock, named("SESSION_EXPIRED")), lost);
     }
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use palisade_core::ids::{AcquisitionId, LockName, RequestNumber, SessionId, Slot};
+use palisade_core::ids::SessionId;
 use palisade_core::reply::Ended;
-use palisade_core::token::Token;
+use palisade_proto::convert::words;
 use palisade_proto::v1;
 use palisade_proto::v1::response::Result as Answer;
 use tokio::sync::Notify;
@@ -193,7 +193,7 @@ impl Driver {
         record.decided(number);
         let stage = match stage {
             Stage::Asking { caller, .. } | Stage::Waiting { caller, .. } => {
-                match held(&caller, session, number, grant) {
+                match held(&caller, grant) {
                     Some(held) => {
                         let held = Arc::new(held);
                         // A guard that nobody takes drops here, and releases.
@@ -219,7 +219,7 @@ impl Driver {
         let Some(record) = self.sessions.get_mut(&session) else { return };
         let Some(Acquisition { spec, copies, stage }) = record.acquisitions.remove(&number) else { return };
         // A refusal for the limit of outcomes is not remembered: another copy, still on its way, could acquire.
-        if error.name == "LIMIT_REACHED" && copies > 1 {
+        if wire::may_change(&error) && copies > 1 {
             record.cancelling.insert(number);
             self.outgoing.push(Op::Cancel { session, number });
         } else {
@@ -230,7 +230,7 @@ impl Driver {
                 let _ = caller.reply.send(Err(wire::acquire_error(&spec.lock, error)));
             }
             Stage::Holding { held } => {
-                held.lose(LostReason::Ended(wire::ended(error.ended).unwrap_or(Ended::Forgotten)));
+                held.lose(LostReason::Ended(words::ended_from(error.ended).unwrap_or(Ended::Forgotten)));
             }
             // An answer to an earlier ask: the release has its own.
             stage @ Stage::Releasing { .. } => {
@@ -244,10 +244,12 @@ impl Driver {
         let Some(Acquisition { stage, .. }) = record.acquisitions.remove(&number) else { return };
         let Stage::Releasing { reply: Some(reply), .. } = stage else { return };
         let outcome = match answer {
-            Ok(Answer::Released(released)) => match wire::ended(released.ended).unwrap_or(Ended::Released) {
-                ended @ (Ended::Released | Ended::Forgotten) => Ok(Released { ended }),
-                other => Err(ReleaseError::NotHeld { ended: Some(other), superseded_by: None }),
-            },
+            Ok(Answer::Released(released)) => {
+                match words::ended_from(released.ended).unwrap_or(Ended::Released) {
+                    ended @ (Ended::Released | Ended::Forgotten) => Ok(Released { ended }),
+                    other => Err(ReleaseError::NotHeld { ended: Some(other), superseded_by: None }),
+                }
+            }
             Ok(_) => Err(ReleaseError::Unavailable),
             Err(error) => Err(wire::release_error(error)),
         };
@@ -258,7 +260,7 @@ impl Driver {
         let Some(record) = self.sessions.get_mut(&session) else { return };
         match answer {
             // Refused at the limit of remembered outcomes: a copy on its way could still acquire.
-            Err(error) if error.name == "LIMIT_REACHED" => {
+            Err(error) if wire::may_change(&error) => {
                 self.outgoing.park(Op::Cancel { session, number }, None, now);
             }
             Ok(_) | Err(_) => {
@@ -280,7 +282,7 @@ impl Driver {
                 self.refused(session, ended.number, ended.error.unwrap_or_default());
             }
             Some(v1::event::What::SessionEnded(ended)) => {
-                let ended = wire::ended(ended.ended).unwrap_or(Ended::Forgotten);
+                let ended = words::ended_from(ended.ended).unwrap_or(Ended::Forgotten);
                 self.lose(session, LostReason::Ended(ended));
             }
             Some(v1::event::What::Contended(contended)) => {
@@ -308,23 +310,23 @@ fn session_of(op: &Op) -> Option<u64> {
     }
 }
 
-/// None when the grant is not one of a single part with a token.
-fn held(caller: &Caller, session: u64, number: u64, grant: v1::Grant) -> Option<Held> {
-    let mut parts = grant.parts.into_iter();
-    let part = parts.next()?;
-    let sequencer = OnceLock::new();
-    if let Some(signed) = grant.sequencers.into_iter().next() {
-        let _ = sequencer.set(signed);
-    }
+/// None when the grant says what cannot be.
+fn held(caller: &Caller, mut wire: v1::Grant) -> Option<Held> {
+    let sequencer = match wire.sequencers.pop() {
+        Some(signed) => OnceLock::from(signed),
+        None => OnceLock::new(),
+    };
+    let grant = words::grant_from(&wire).ok()?;
+    let part = grant.parts.into_iter().next()?;
     Some(Held {
         session: caller.session.clone(),
-        acquisition: AcquisitionId { session: SessionId(session), number: RequestNumber(number) },
-        lock: LockName::new(&part.lock).ok()?,
-        slot: Slot(part.slot),
-        mode: wire::mode(part.mode)?,
-        token: Token::new(part.token)?,
+        acquisition: grant.acquisition,
+        lock: part.lock,
+        slot: part.slot,
+        mode: part.mode,
+        token: part.token,
         grant_index: grant.grant_index,
-        lock_delay: Duration::from_millis(part.lock_delay_ms),
+        lock_delay: Duration::from_millis(part.delay.0),
         sequencer,
         contended: AtomicBool::new(false),
         lost: OnceLock::new(),

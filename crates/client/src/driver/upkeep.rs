@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use palisade_host::Moment;
+use palisade_proto::convert::words;
 use palisade_proto::v1;
 use tokio::time::Instant;
 
@@ -12,7 +13,6 @@ use super::record::{SessionRecord, Stage};
 use super::{Driver, Leave, Renewal, TICK};
 use crate::error::{AcquireError, CallError, LostReason, OpenError, ReleaseError};
 use crate::session::SessionState;
-use crate::wire;
 
 /// A keepalive due within this part of a TTL goes along with one that is due now.
 const TOGETHER: u32 = 12;
@@ -84,7 +84,7 @@ impl Driver {
         let instant = Instant::now();
         let mut undecided = HashSet::new();
         for ended in renewed.ended {
-            match wire::ended(ended.ended) {
+            match words::ended_from(ended.ended) {
                 Some(how) => self.lose(ended.session, LostReason::Ended(how)),
                 None => {
                     undecided.insert(ended.session);

@@ -12,6 +12,9 @@ const CONNECTION_KEEPALIVE_MIN: Duration = Duration::from_millis(500);
 /// And at most.
 const CONNECTION_KEEPALIVE_MAX: Duration = Duration::from_secs(5);
 
+/// Nobody is more patient than this; and points in time stay within the range of clocks.
+const REQUEST_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
+
 /// What a client is told.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
@@ -134,7 +137,7 @@ impl TryFrom<ClientConfig> for Settings {
             name: config.name,
             ttl: config.ttl,
             follow_leader: config.follow_leader,
-            request_timeout: config.request_timeout,
+            request_timeout: config.request_timeout.min(REQUEST_TIMEOUT_MAX),
             drift: config.drift,
             margin: config.margin,
         })

@@ -238,9 +238,15 @@ impl LockGuard {
             CallError::Refused { .. } | CallError::ClientClosed => ReleaseError::ClientClosed,
         })?;
         self.released = true;
+        let before = self.held.lost.get().copied();
         self.held.lose(LostReason::Ended(Ended::Released));
         drop(self);
-        answer.await.unwrap_or(Err(ReleaseError::ClientClosed))
+        match (answer.await.unwrap_or(Err(ReleaseError::ClientClosed)), before) {
+            (Err(ReleaseError::NotHeld { ended: None, superseded_by }), Some(LostReason::Ended(ended))) => {
+                Err(ReleaseError::NotHeld { ended: Some(ended), superseded_by })
+            }
+            (outcome, _) => outcome,
+        }
     }
 
     /// Waits until the lease is believed in.

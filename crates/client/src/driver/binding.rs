@@ -4,7 +4,7 @@
 //! what waits or holds. It completes waits; what no task owns is cancelled; what a task wants and the list leaves out
 //! is asked for once more, which tells how it ended.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use palisade_proto::v1;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ impl Driver {
             record.bound = false;
         }
         let now = self.host.clock.now();
-        for (_, renewal) in self.renewals.drain() {
+        for renewal in std::mem::take(&mut self.renewals).into_values() {
             for session in renewal.sessions {
                 if let Some(record) = self.sessions.get_mut(&session) {
                     record.next_renew = now;
@@ -90,7 +90,7 @@ impl Driver {
         record.next_renew = now;
         self.renew_wanted = true;
         let held_back = std::mem::take(&mut record.held_back);
-        let known: HashSet<u64> = listed.iter().map(|acquisition| acquisition.number).collect();
+        let known: BTreeSet<u64> = listed.iter().map(|acquisition| acquisition.number).collect();
         for acquisition in listed {
             self.listed(session, acquisition);
         }
@@ -104,7 +104,7 @@ impl Driver {
             }
         }
         let Some(record) = self.sessions.get(&session) else { return };
-        let mut missing: Vec<u64> = record
+        let missing: Vec<u64> = record
             .acquisitions
             .iter()
             .filter(|(number, acquisition)| {
@@ -113,7 +113,6 @@ impl Driver {
             })
             .map(|(number, _)| *number)
             .collect();
-        missing.sort_unstable();
         for number in missing {
             self.outgoing.push(Op::Acquire { session, number });
         }

@@ -13,12 +13,12 @@ mod record;
 mod requests;
 mod upkeep;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use palisade_core::ids::RequestNumber;
-use palisade_host::{Host, Moment};
+use palisade_host::{Host, Moment, PauseMeter};
 use palisade_proto::v1;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
@@ -85,17 +85,17 @@ struct Renewal {
     sessions: Vec<u64>,
 }
 
-/// The state of the task.
+/// The state of the task. Its maps are ordered, so that a simulation replays it exactly.
 pub(crate) struct Driver {
     settings: Arc<Settings>,
     host: Host,
     left: Arc<LeftQueue>,
-    sessions: HashMap<u64, SessionRecord>,
-    openings: HashMap<u64, Opening>,
+    sessions: BTreeMap<u64, SessionRecord>,
+    openings: BTreeMap<u64, Opening>,
     next_opening: u64,
     outgoing: Outgoing,
     route: Route,
-    renewals: HashMap<u64, Renewal>,
+    renewals: BTreeMap<u64, Renewal>,
     next_renewal: u64,
     /// Some session's keepalive is due.
     renew_wanted: bool,
@@ -103,6 +103,7 @@ pub(crate) struct Driver {
     generation: Option<u64>,
     /// What went wrong last, for those who are told that nothing could be decided.
     last_trouble: String,
+    pauses: PauseMeter,
     /// The stream is to be left for another node.
     leave: Option<Leave>,
     /// Everything is being closed, until then at the latest.
@@ -125,16 +126,17 @@ impl Driver {
             settings,
             host,
             left,
-            sessions: HashMap::new(),
-            openings: HashMap::new(),
+            sessions: BTreeMap::new(),
+            openings: BTreeMap::new(),
             next_opening: 1,
             outgoing: Outgoing::new(),
             route,
-            renewals: HashMap::new(),
+            renewals: BTreeMap::new(),
             next_renewal: 1,
             renew_wanted: false,
             generation: None,
             last_trouble: "no node was reached yet".to_owned(),
+            pauses: PauseMeter::new(TICK),
             leave: None,
             ending: None,
             shutdowns: Vec::new(),
@@ -258,7 +260,7 @@ impl Driver {
     }
 
     fn end(mut self) {
-        for (_, record) in self.sessions.drain() {
+        for record in std::mem::take(&mut self.sessions).into_values() {
             record.lose(LostReason::ClientClosed);
         }
     }

@@ -3,7 +3,7 @@
 //! Every sending has a tag of its own, also a repeated one. So an answer tells exactly which copy it answers, and a
 //! lease is never counted from a sending that the answer does not belong to.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ pub(super) struct InFlight {
 /// The three places where a request can be.
 pub(super) struct Outgoing {
     unsent: VecDeque<Op>,
-    in_flight: HashMap<u64, InFlight>,
+    in_flight: BTreeMap<u64, InFlight>,
     parked: Vec<Op>,
     parked_until: Option<Instant>,
     rest: Duration,
@@ -117,7 +117,7 @@ impl Outgoing {
     pub(super) fn new() -> Self {
         Self {
             unsent: VecDeque::new(),
-            in_flight: HashMap::new(),
+            in_flight: BTreeMap::new(),
             parked: Vec::new(),
             parked_until: None,
             rest: REST_MIN,
@@ -189,11 +189,10 @@ impl Outgoing {
 
     /// Everything unanswered is to be sent again, first and in its order. Bindings are not: they belonged to what is past.
     pub(super) fn reset(&mut self) {
-        let mut sent: Vec<(u64, InFlight)> = self.in_flight.drain().collect();
-        sent.sort_unstable_by_key(|(tag, _)| *tag);
+        let sent = std::mem::take(&mut self.in_flight);
         self.unsent.extend(self.parked.drain(..));
         self.parked_until = None;
-        for (_, in_flight) in sent.into_iter().rev() {
+        for in_flight in sent.into_values().rev() {
             self.unsent.push_front(in_flight.op);
         }
         self.unsent.retain(|op| !matches!(op, Op::Bind { .. }));

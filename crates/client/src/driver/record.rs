@@ -1,6 +1,6 @@
 //! What the client's task keeps of one session: its lease, its acquisitions, and what is undecided.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use palisade_host::Moment;
@@ -72,9 +72,9 @@ pub(super) struct SessionRecord {
     pub(super) bound: bool,
     /// Requests that wait for the binding.
     pub(super) held_back: Vec<Op>,
-    pub(super) acquisitions: HashMap<u64, Acquisition>,
+    pub(super) acquisitions: BTreeMap<u64, Acquisition>,
     /// Cancels that are not decided yet.
-    pub(super) cancelling: HashSet<u64>,
+    pub(super) cancelling: BTreeSet<u64>,
     next_number: u64,
     undecided: BTreeSet<u64>,
     pub(super) next_renew: Moment,
@@ -92,8 +92,8 @@ impl SessionRecord {
             secret,
             bound: true,
             held_back: Vec::new(),
-            acquisitions: HashMap::new(),
-            cancelling: HashSet::new(),
+            acquisitions: BTreeMap::new(),
+            cancelling: BTreeSet::new(),
             next_number: 1,
             undecided: BTreeSet::new(),
             next_renew: now,
@@ -139,7 +139,7 @@ impl SessionRecord {
     /// Ends everything that waits or holds here, with the session.
     pub(super) fn lose(mut self, reason: LostReason) {
         self.shared.report(SessionState::Lost(reason));
-        for (_, acquisition) in self.acquisitions.drain() {
+        for acquisition in std::mem::take(&mut self.acquisitions).into_values() {
             match acquisition.stage {
                 Stage::Asking { caller, .. } | Stage::Waiting { caller, .. } => {
                     let _ = caller.reply.send(Err(AcquireError::SessionLost(reason)));

@@ -1,6 +1,6 @@
 //! What time asks for: keepalives, the ends of leases, and callers' patience.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use palisade_host::Moment;
@@ -16,6 +16,8 @@ use crate::session::SessionState;
 
 /// A keepalive due within this part of a TTL goes along with one that is due now.
 const TOGETHER: u32 = 12;
+/// A pause of this process above this part of a TTL is worth a warning.
+const PAUSE_SHARE: u32 = 4;
 /// Shortest patience with an unanswered keepalive before the connection is taken for dead.
 const RENEWAL_PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// Longest.
@@ -25,6 +27,15 @@ impl Driver {
     /// `up`: there is a stream.
     pub(super) fn tick(&mut self, up: bool) {
         let (now, instant) = (self.host.clock.now(), Instant::now());
+        let pause = self.pauses.tick(now);
+        if pause > self.settings.ttl / PAUSE_SHARE {
+            // Whatever this process believed before it stood still is to be checked again, at the latest now.
+            tracing::warn!(
+                pause_ms = pause.as_millis(),
+                ttl_ms = self.settings.ttl.as_millis(),
+                "process stood still"
+            );
+        }
         let mut due = false;
         for record in self.sessions.values_mut() {
             record.watch_lease(now, instant);
@@ -82,7 +93,7 @@ impl Driver {
         }
         self.route.works();
         let instant = Instant::now();
-        let mut undecided = HashSet::new();
+        let mut undecided = BTreeSet::new();
         for ended in renewed.ended {
             match words::ended_from(ended.ended) {
                 Some(how) => self.lose(ended.session, LostReason::Ended(how)),
@@ -238,7 +249,7 @@ mod tests {
         let interval = Duration::from_secs(3);
         let spread: Vec<Duration> = (0..100).map(|session| spread_out(interval, session)).collect();
         assert!(spread.iter().all(|time| *time <= interval && *time >= interval.mul_f64(0.75)));
-        let distinct: std::collections::BTreeSet<_> = spread.iter().collect();
+        let distinct: BTreeSet<_> = spread.iter().collect();
         assert!(distinct.len() > 50);
     }
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use palisade_client::{AcquireError, ReleaseError};
+use palisade_client::{AcquireError, LostReason, ReleaseError, SessionState};
 use palisade_core::reply::Ended;
+use palisade_proto::v1::SessionClosed;
 use palisade_proto::v1::cancelled::Was;
 use palisade_proto::v1::request::Op;
+use palisade_proto::v1::response::Result as Answer;
 
 use crate::fake::{Scene, acquire, cancel, cancelled, granted, leader, orders, release, released, soon};
 
@@ -208,4 +210,28 @@ async fn the_last_handle_of_a_session_closes_it() {
     drop(scene.session);
     let request = scene.stream.request().await;
     assert!(matches!(request.op, Some(Op::Close(_))), "{request:?}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_being_closed_asks_for_nothing() {
+    let mut scene = Scene::start().await;
+    let closing = tokio::spawn(scene.session.clone().close());
+    let request = scene.stream.request().await;
+    assert!(matches!(request.op, Some(Op::Close(_))), "{request:?}");
+    let outcome = soon(scene.session.lock(orders()).acquire()).await;
+    assert_eq!(outcome.err(), Some(AcquireError::SessionLost(LostReason::Ended(Ended::Closed))));
+    scene.stream.respond(&request, Answer::Closed(SessionClosed {})).await;
+    assert_eq!(soon(closing).await.expect("it ran"), Ok(()));
+}
+
+#[tokio::test]
+async fn closing_the_client_closes_its_sessions() {
+    let mut scene = Scene::start().await;
+    let closing = tokio::spawn(scene.client.clone().close());
+    let request = scene.stream.request().await;
+    assert!(matches!(request.op, Some(Op::Close(_))), "{request:?}");
+    scene.stream.respond(&request, Answer::Closed(SessionClosed {})).await;
+    soon(closing).await.expect("it ran");
+    scene.stream.ended().await;
+    assert_eq!(scene.session.state(), SessionState::Lost(LostReason::Ended(Ended::Closed)));
 }

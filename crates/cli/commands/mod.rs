@@ -79,11 +79,12 @@ impl From<OpenError> for Failure {
 /// The exit code of a refusal, by its stable name.
 fn refused(name: &str) -> Exit {
     match name {
-        "BAD_ARGUMENT" => Exit::USAGE,
+        "BAD_ARGUMENT" | "CAPACITY_DIFFERS" => Exit::USAGE,
         "FORBIDDEN" | "UNAUTHENTICATED" => Exit::DENIED,
-        "NO_QUORUM" | "NOT_LEADER" | "OUTCOME_UNKNOWN" | "LIMIT_REACHED" => Exit::UNAVAILABLE,
+        "NO_QUORUM" | "NOT_LEADER" | "NOT_FOUNDED" | "NOT_YET" | "OUTCOME_UNKNOWN" | "OVERLOADED"
+        | "LIMIT_REACHED" => Exit::UNAVAILABLE,
         "SESSION_UNKNOWN" => Exit::NOT_FOUND,
-        "LOCK_HELD" | "LOCK_CLOSED" => Exit::CONFLICT,
+        "LOCK_HELD" | "LOCK_CLOSED" | "QUEUED_AHEAD" => Exit::CONFLICT,
         _ => Exit::NO,
     }
 }

@@ -104,8 +104,8 @@ label! {
         Overloaded => "overloaded",
         /// Appended, and its fate is not known.
         OutcomeUnknown => "outcome_unknown",
-        /// The node stops.
-        Stopped => "stopped",
+        /// Anything else, such as a command that is too large.
+        Other => "other",
     }
 }
 
@@ -147,7 +147,7 @@ label! {
         /// Ends an acquisition.
         Cancel => "cancel",
         /// Asks for a sequencer.
-        GetSequencer => "get_sequencer",
+        Sequencer => "sequencer",
         /// Checks sequencers.
         Check => "check",
         /// Asks for the public keys.

@@ -13,6 +13,9 @@ use palisade_core::command::Command;
 use palisade_core::event::Event;
 use palisade_core::reply::{Applied, Ended, Reply};
 use palisade_core::table::LockTable;
+use palisade_proto::convert::ErrorName;
+use palisade_proto::v1::verdict::State;
+use palisade_raft::{RaftStatus, Replica, Role};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -20,6 +23,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
+
+use crate::lease::Extended;
 
 pub use self::labels::{CheckResult, Counters, Failure, How, Label, Op, ReleaseResult};
 
@@ -38,7 +43,7 @@ pub const METRICS: &[(&str, &str, &str)] = &[
     (
         "palisade_keepalive_round_seconds",
         "seconds",
-        "Time from a keepalive's receipt to the proof of leadership",
+        "Time of a round that proves leadership, for keepalives and reads",
     ),
     (
         "palisade_leader_pause_seconds",
@@ -65,25 +70,21 @@ pub const METRICS: &[(&str, &str, &str)] = &[
 
 type Seconds = Gauge<f64, AtomicU64>;
 
-/// The metrics of one node. Clones count together.
-#[derive(Clone, Debug)]
+/// Standing still for less is the scheduler's usual doing, and not observed.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// The metrics of one node.
+#[derive(Debug)]
 pub struct Metrics {
-    /// Acquisitions that were granted; `counted` counts them.
-    pub grants: Counters<How>,
-    /// Releases; `counted` counts them.
-    pub releases: Counters<ReleaseResult>,
-    /// Sessions that expired; `counted` counts them.
-    pub session_expirations: Counter,
-    /// Commands that the log did not answer.
-    pub proposals_failed: Counters<Failure>,
-    /// Claims that were checked.
-    pub sequencer_checks: Counters<CheckResult>,
-    /// Requests that came in.
-    pub requests: Counters<Op>,
-    /// Open session streams.
-    pub streams: Gauge,
-    /// Changes of the leader.
-    pub leader_changes: Counter,
+    registry: Registry,
+    grants: Counters<How>,
+    releases: Counters<ReleaseResult>,
+    session_expirations: Counter,
+    proposals_failed: Counters<Failure>,
+    sequencer_checks: Counters<CheckResult>,
+    requests: Counters<Op>,
+    streams: Gauge,
+    leader_changes: Counter,
     sessions: Gauge,
     locks_held: Gauge,
     waiters: Gauge,
@@ -98,19 +99,17 @@ pub struct Metrics {
     flush: Family<[(&'static str, &'static str); 1], Seconds>,
 }
 
-/// Whether this node leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It does.
-    Leader,
-    /// It does not.
-    Other,
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Metrics {
-    /// Registers everything. `version` is the build's.
-    pub fn new(registry: &mut Registry, version: &str) -> Self {
-        let metrics = Self {
+    /// Registers everything.
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
             grants: Counters::default(),
             releases: Counters::default(),
             session_expirations: Counter::default(),
@@ -134,11 +133,13 @@ impl Metrics {
             applied: Gauge::default(),
             flush: Family::default(),
         };
-        metrics.register_all(Described(registry), version);
+        let mut registry = Registry::default();
+        metrics.register_all(Described(&mut registry));
+        metrics.registry = registry;
         metrics
     }
 
-    fn register_all(&self, mut described: Described<'_>, version: &str) {
+    fn register_all(&self, mut described: Described<'_>) {
         described.register("palisade_grants_total", self.grants.series.clone());
         described.register("palisade_releases_total", self.releases.series.clone());
         described.register("palisade_session_expirations_total", self.session_expirations.clone());
@@ -159,11 +160,47 @@ impl Metrics {
         described.register("palisade_sequencer_checks_total", self.sequencer_checks.series.clone());
         described.register("palisade_streams", self.streams.clone());
         described.register("palisade_requests_total", self.requests.series.clone());
-        described.register("palisade_build_info", Info::new([("version", version.to_owned())]));
+        described.register("palisade_build_info", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+    }
+
+    /// A request came in; `op` is its name, and one that is none of `Op`'s counts nowhere.
+    pub fn request(&self, op: &str) {
+        if let Some(op) = Op::ALL.iter().find(|known| known.value() == op) {
+            self.requests.count(*op);
+        }
+    }
+
+    /// The log did not answer a command; `name` is the error's.
+    pub fn proposal_failed(&self, name: &str) {
+        self.proposals_failed.count(match ErrorName::parse(name) {
+            Some(ErrorName::NotLeader | ErrorName::NoQuorum) => Failure::NotLeader,
+            Some(ErrorName::Overloaded) => Failure::Overloaded,
+            Some(ErrorName::OutcomeUnknown) => Failure::OutcomeUnknown,
+            Some(_) | None => Failure::Other,
+        });
+    }
+
+    /// A claim was checked.
+    pub fn sequencer_checked(&self, state: State) {
+        self.sequencer_checks.count(match state {
+            State::Current => CheckResult::Current,
+            State::Superseded => CheckResult::Superseded,
+            State::Ended => CheckResult::Ended,
+            State::UnknownKey => CheckResult::UnknownKey,
+            State::Forged => CheckResult::Forged,
+            State::WrongLock => CheckResult::WrongLock,
+            State::NeverGranted => CheckResult::NeverGranted,
+            State::Unspecified => return,
+        });
+    }
+
+    /// This node sees another leader, or again one.
+    pub fn leader_changed(&self) {
+        self.leader_changes.inc();
     }
 
     /// An entry was applied while this node leads: counts what it did.
-    pub fn counted(&self, command: &Command, applied: &Applied) {
+    pub fn applied(&self, command: &Command, applied: &Applied) {
         let mut freed = false;
         for event in &applied.events {
             match event {
@@ -201,38 +238,52 @@ impl Metrics {
         }
     }
 
-    /// What the state of this node shows, whoever leads.
-    pub fn state(&self, table: &LockTable) {
+    /// Keepalives were proved, so long after the first of them came in.
+    pub fn round(&self, took: Duration) {
+        self.keepalive_round.observe(took.as_secs_f64());
+    }
+
+    /// This process stood still for so long.
+    pub fn paused(&self, late: Duration) {
+        if late >= PAUSE_MIN {
+            self.leader_pause.observe(late.as_secs_f64());
+        }
+    }
+
+    /// Leases were extended for a pause.
+    pub fn extended(&self, by: Extended) {
+        self.lease_extension.inc_by(by.longest.as_secs_f64());
+    }
+
+    /// The text exposition, for `/metrics`.
+    pub fn render(&self, replica: &Replica, streams: usize) -> String {
+        let status = replica.status();
+        replica.read(|table| self.look(&status, table));
+        self.streams.set(gauge(u64::try_from(streams).unwrap_or(u64::MAX)));
+        self.text()
+    }
+
+    fn look(&self, status: &RaftStatus, table: &LockTable) {
         let counts = table.counts();
         self.sessions.set(gauge(u64::try_from(table.session_count()).unwrap_or(u64::MAX)));
         self.locks_held.set(gauge(counts.held));
         self.waiters.set(gauge(counts.waiting));
         self.lock_delays.set(gauge(counts.delayed));
-        self.applied.set(gauge(table.header().applied.0));
+        self.is_leader.set(i64::from(status.role == Role::Leader));
+        self.term.set(gauge(status.term.0));
+        self.committed.set(gauge(status.committed.0));
+        self.applied.set(gauge(status.applied.0));
+        for (quantile, micros) in [("0.5", status.flush.p50_micros), ("0.99", status.flush.p99_micros)] {
+            let seconds = Duration::from_micros(micros).as_secs_f64();
+            self.flush.get_or_create(&[("quantile", quantile)]).set(seconds);
+        }
     }
 
-    /// What Raft says of this node.
-    pub fn raft(&self, role: Role, term: u64, committed: u64) {
-        self.is_leader.set(i64::from(role == Role::Leader));
-        self.term.set(gauge(term));
-        self.committed.set(gauge(committed));
-    }
-
-    /// Durable flushes: median and 99th percentile.
-    pub fn flushes(&self, median: Duration, percentile_99: Duration) {
-        self.flush.get_or_create(&[("quantile", "0.5")]).set(median.as_secs_f64());
-        self.flush.get_or_create(&[("quantile", "0.99")]).set(percentile_99.as_secs_f64());
-    }
-
-    /// A keepalive was proved, so long after it came in.
-    pub fn keepalive_round(&self, took: Duration) {
-        self.keepalive_round.observe(took.as_secs_f64());
-    }
-
-    /// This process stood still for `gap`; the leader extended leases for it by at most `extension`.
-    pub fn paused(&self, gap: Duration, extension: Duration) {
-        self.leader_pause.observe(gap.as_secs_f64());
-        self.lease_extension.inc_by(extension.as_secs_f64());
+    fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a text cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
     }
 }
 
@@ -246,14 +297,6 @@ impl Described<'_> {
         let stem = name.strip_suffix("_total").or_else(|| name.strip_suffix("_info")).unwrap_or(name);
         self.0.register(stem, help, metric);
     }
-}
-
-/// The text exposition, for `/metrics`.
-pub fn render(registry: &Registry) -> String {
-    let mut text = String::new();
-    // Writing to a text cannot fail.
-    let _ = encode(&mut text, registry);
-    text
 }
 
 fn gauge(number: u64) -> i64 {

@@ -3,16 +3,24 @@
 use std::collections::BTreeSet;
 
 use palisade_core::command::{Cancel, Release};
-use palisade_core::ids::{AcquisitionId, LockName, RequestNumber, SessionId, Slot};
+use palisade_core::ids::{AcquisitionId, LockName, LogIndex, RequestNumber, SessionId, Slot, Term};
 use palisade_core::reply::{Grant, Refusal};
 use palisade_core::token::Token;
+use palisade_raft::FlushTimes;
 
 use super::*;
 
-fn metrics() -> (Registry, Metrics) {
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry, "0.1.0");
-    (registry, metrics)
+fn status() -> RaftStatus {
+    RaftStatus {
+        term: Term(3),
+        role: Role::Leader,
+        leader: None,
+        last_log: LogIndex(61),
+        committed: LogIndex(60),
+        applied: LogIndex(59),
+        snapshot: LogIndex(0),
+        flush: FlushTimes { count: 2, p50_micros: 800, p99_micros: 9_000 },
+    }
 }
 
 fn acquisition() -> AcquisitionId {
@@ -29,9 +37,9 @@ fn applied(reply: Reply, events: Vec<Event>) -> Applied {
 
 #[test]
 fn what_is_exposed_is_what_is_described() {
-    let (registry, metrics) = metrics();
-    metrics.flushes(Duration::from_millis(1), Duration::from_millis(9));
-    let text = render(&registry);
+    let metrics = Metrics::new();
+    metrics.look(&status(), &LockTable::new());
+    let text = metrics.text();
     let described: BTreeSet<&str> = METRICS.iter().map(|(name, ..)| *name).collect();
     assert_eq!(described.len(), METRICS.len());
     let exposed: BTreeSet<String> = text
@@ -56,13 +64,13 @@ fn what_is_exposed_is_what_is_described() {
 
 #[test]
 fn each_series_is_there_from_the_start() {
-    let (registry, _) = metrics();
-    let text = render(&registry);
+    let metrics = Metrics::new();
+    let text = metrics.text();
     for line in [
         "palisade_grants_total{how=\"waited\"} 0",
         "palisade_sequencer_checks_total{result=\"forged\"} 0",
         "palisade_proposals_failed_total{why=\"outcome_unknown\"} 0",
-        "palisade_build_info{version=\"0.1.0\"} 1",
+        concat!("palisade_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
@@ -70,19 +78,19 @@ fn each_series_is_there_from_the_start() {
 
 #[test]
 fn a_release_that_ends_a_hold_grants_the_next() {
-    let (_, metrics) = metrics();
+    let metrics = Metrics::new();
     let lock = LockName::new("orders/7").expect("a name");
     let release = Command::Release(Release { acquisition: acquisition(), part: None, token: token() });
     let grant = Grant { acquisition: acquisition(), grant_index: 40, parts: Vec::new() };
     let ended = Ended::Released;
     let held = Event::HoldEnded { acquisition: acquisition(), lock, slot: Slot(0), token: token(), ended };
-    metrics.counted(
+    metrics.applied(
         &release,
         &applied(Reply::Released(ended), vec![held, Event::Granted { grant, waited: true }]),
     );
-    metrics.counted(&release, &applied(Reply::Released(ended), Vec::new()));
+    metrics.applied(&release, &applied(Reply::Released(ended), Vec::new()));
     let late = Reply::Refused(Refusal::NotHeld { superseded: None });
-    metrics.counted(&release, &applied(late, Vec::new()));
+    metrics.applied(&release, &applied(late, Vec::new()));
     for result in ReleaseResult::ALL {
         assert_eq!(metrics.releases.get(*result), 1, "{result:?}");
     }
@@ -91,33 +99,53 @@ fn a_release_that_ends_a_hold_grants_the_next() {
 
 #[test]
 fn a_session_that_closed_did_not_expire() {
-    let (_, metrics) = metrics();
+    let metrics = Metrics::new();
     let command = Command::Cancel(Cancel { acquisition: acquisition() });
     for ended in [Ended::Closed, Ended::Expired] {
         let event = Event::SessionEnded { session: SessionId(7), ended };
-        metrics.counted(&command, &applied(Reply::Done, vec![event]));
+        metrics.applied(&command, &applied(Reply::Done, vec![event]));
     }
     assert_eq!(metrics.session_expirations.get(), 1);
 }
 
 #[test]
 fn times_are_in_seconds() {
-    let (registry, metrics) = metrics();
-    metrics.paused(Duration::from_millis(1_500), Duration::from_millis(250));
-    metrics.keepalive_round(Duration::from_millis(2));
-    metrics.flushes(Duration::from_micros(800), Duration::from_millis(9));
-    metrics.raft(Role::Leader, 3, 60);
-    metrics.state(&LockTable::new());
-    let text = render(&registry);
+    let metrics = Metrics::new();
+    metrics.paused(Duration::from_millis(1_500));
+    metrics.paused(Duration::from_millis(1));
+    let extended =
+        Extended { sessions: 2, longest: Duration::from_millis(250), total: Duration::from_millis(400) };
+    metrics.extended(extended);
+    metrics.round(Duration::from_millis(2));
+    metrics.look(&status(), &LockTable::new());
+    let text = metrics.text();
     for line in [
         "palisade_leader_pause_seconds_sum 1.5",
+        "palisade_leader_pause_seconds_count 1",
         "palisade_lease_extension_seconds_total 0.25",
         "palisade_keepalive_round_seconds_count 1",
         "palisade_flush_seconds{quantile=\"0.99\"} 0.009",
         "palisade_raft_is_leader 1",
         "palisade_raft_committed_index 60",
-        "palisade_raft_applied_index 0",
+        "palisade_raft_applied_index 59",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
+}
+
+#[test]
+fn what_is_named_is_counted_under_its_name() {
+    let metrics = Metrics::new();
+    for op in Op::ALL {
+        metrics.request(op.value());
+    }
+    metrics.request("of_a_later_version");
+    for name in ErrorName::ALL {
+        metrics.proposal_failed(name.as_str());
+    }
+    metrics.sequencer_checked(State::Superseded);
+    assert!(Op::ALL.iter().all(|op| metrics.requests.get(*op) == 1));
+    assert_eq!(metrics.proposals_failed.get(Failure::OutcomeUnknown), 1);
+    assert_eq!(metrics.proposals_failed.get(Failure::NotLeader), 2);
+    assert_eq!(metrics.sequencer_checks.get(CheckResult::Superseded), 1);
 }

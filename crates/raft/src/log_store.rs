@@ -47,34 +47,32 @@ impl LogStore {
 
     /// Reads from memory, and what is not there from the engine, in order.
     async fn read(&self, wanted: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
+        let mut next = wanted.start.max(self.state.lock().window.span().start);
         let mut entries = Vec::new();
         let mut bytes = 0;
         loop {
-            let (range, records, in_memory) = {
+            let room = bytes_max.saturating_sub(bytes);
+            let (on_disk, records) = {
                 let state = self.state.lock();
-                let span = state.window.span();
-                let start = wanted.start.max(span.start) + entries.len() as u64;
-                let range = start..wanted.end.min(span.end);
-                if range.is_empty() {
+                let end = wanted.end.min(state.window.end());
+                if next >= end || (room == 0 && !entries.is_empty()) {
                     return Ok(entries);
                 }
                 let first = state.window.first();
-                if range.start >= first {
-                    let records = state.window.read(range.clone(), bytes_max.saturating_sub(bytes));
-                    (range, records, true)
+                if next >= first {
+                    (next..next, state.window.read(next..end, room))
                 } else {
-                    (range.start..range.end.min(first), Vec::new(), false)
+                    (next..end.min(first), Vec::new())
                 }
             };
-            let records = match in_memory {
-                true => records,
-                false => self.read_engine(range.clone(), bytes_max.saturating_sub(bytes)).await?,
-            };
-            for (index, record) in (range.start..).zip(records) {
+            let in_memory = on_disk.is_empty();
+            let records = if in_memory { records } else { self.read_engine(on_disk, room).await? };
+            for (index, record) in (next..).zip(&records) {
                 bytes += record.stored_bytes();
                 entries.push(record.to_entry(index).map_err(io::Error::other)?);
             }
-            if in_memory || bytes >= bytes_max {
+            next += records.len() as u64;
+            if in_memory {
                 return Ok(entries);
             }
         }

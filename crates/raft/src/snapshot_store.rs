@@ -17,6 +17,9 @@ use crate::error::OpenError;
 
 /// Keeps the newest snapshot.
 pub trait SnapshotStore: Send + Sync + 'static {
+    /// Where the snapshots are, for messages.
+    fn place(&self) -> PathBuf;
+
     /// The newest snapshot.
     ///
     /// # Errors
@@ -42,6 +45,10 @@ pub struct MemorySnapshots {
 }
 
 impl SnapshotStore for MemorySnapshots {
+    fn place(&self) -> PathBuf {
+        "the snapshot in memory".into()
+    }
+
     fn newest(&self) -> Result<Option<Bytes>, OpenError> {
         Ok(self.newest.lock().clone())
     }
@@ -119,6 +126,10 @@ impl FileSnapshots {
 }
 
 impl SnapshotStore for FileSnapshots {
+    fn place(&self) -> PathBuf {
+        self.dir.clone()
+    }
+
     fn newest(&self) -> Result<Option<Bytes>, OpenError> {
         let Some(index) = self.indexes()?.pop() else { return Ok(None) };
         let path = self.path(index);

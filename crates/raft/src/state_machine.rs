@@ -53,15 +53,13 @@ impl StateMachine {
         mut observer: Box<dyn Observer>,
         credentials: Arc<Credentials>,
     ) -> Result<(Self, Arc<Shared>), OpenError> {
-        let reader = store.clone();
+        let (place, reader) = (store.place(), store.clone());
         let found = on_disk(store.blocks(), move || {
             let Some(bytes) = reader.newest()? else { return Ok(None) };
-            decode_snapshot(&bytes)
-                .map(Some)
-                .map_err(|source| OpenError::decode("the newest snapshot", source))
+            decode_snapshot(&bytes).map(Some).map_err(|source| OpenError::decode(reader.place(), source))
         });
-        let (meta, table) =
-            found.await.map_err(|source| OpenError::io("the newest snapshot", source))??.unwrap_or_default();
+        let found = found.await.map_err(|source| OpenError::io(place, source))?;
+        let (meta, table) = found?.unwrap_or_default();
         if meta.last_log_id.is_some() {
             observer.installed(&table);
         }

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -236,6 +237,10 @@ impl Durable {
 }
 
 impl Engine for MemoryEngine {
+    fn place(&self) -> PathBuf {
+        "the log in memory".into()
+    }
+
     fn identity(&self) -> Option<Identity> {
         self.shared.state.lock().identity.clone()
     }

@@ -9,6 +9,7 @@ pub mod sled;
 
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use palisade_core::ids::{ClusterId, ClusterName, Incarnation, NodeId, NodeName};
@@ -109,6 +110,9 @@ pub const TAIL_BYTES: usize = 8 << 20;
 
 /// A durable log. Shared by one replica's log store and whoever reads its status.
 pub trait Engine: Send + Sync + 'static {
+    /// Where the data is, for messages.
+    fn place(&self) -> PathBuf;
+
     /// Whose data this is, if it was ever said.
     fn identity(&self) -> Option<Identity>;
 

@@ -277,7 +277,7 @@ impl Replica {
     }
 
     /// Answers peers. Mounted on the peer listener.
-    pub fn peer_server(&self) -> PeerServer<impl Peer> {
+    pub fn peer_server(&self) -> PeerServer<impl Peer + use<>> {
         PeerService::server(self.clone())
     }
 

@@ -1,5 +1,6 @@
 //! Starting a replica: identity, storage, then openraft, which applies what is known to be committed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -41,10 +42,11 @@ pub(super) async fn start(
     let identity = check_identity(&config, &*engine)?;
     let recovered = engine.load()?;
     let credentials = Arc::new(Credentials::new(identity.clone(), engine.clone()));
+    let places = (engine.place(), snapshots.place());
     let (machine, shared) = StateMachine::open(snapshots, observer, credentials.clone()).await?;
     check_founding(&identity, &credentials.identity())?;
     let snapshot = machine.applied().map(LogPoint::from);
-    check_end(&recovered, snapshot)?;
+    check_end(&recovered, snapshot, places)?;
     let pristine = recovered.vote.is_none()
         && recovered.log.is_none()
         && recovered.purged.is_none()
@@ -114,14 +116,18 @@ fn other(recorded: NodeId, identity: &Identity) -> StartError {
 }
 
 /// A log that ends before what it says is committed has lost its end: sled cannot tell that from a torn write.
-fn check_end(recovered: &Recovered, snapshot: Option<LogPoint>) -> Result<(), StartError> {
+fn check_end(
+    recovered: &Recovered,
+    snapshot: Option<LogPoint>,
+    (log, snapshots): (PathBuf, PathBuf),
+) -> Result<(), StartError> {
     let index = |point: Option<LogPoint>| point.map_or(0, |point| point.index);
     let last = recovered.log.map_or(0, |(_, last)| last);
     let end = last.max(index(recovered.purged)).max(index(snapshot));
     if index(recovered.committed) > end {
         let why =
             format!("entries up to {} were committed, but it ends at {end}", index(recovered.committed));
-        return Err(OpenError::damaged("the log", why).into());
+        return Err(OpenError::damaged(log, why).into());
     }
     if index(recovered.purged) > index(snapshot) {
         let why = format!(
@@ -129,7 +135,7 @@ fn check_end(recovered: &Recovered, snapshot: Option<LogPoint>) -> Result<(), St
             index(recovered.purged) + 1,
             index(snapshot)
         );
-        return Err(OpenError::damaged("the newest snapshot", why).into());
+        return Err(OpenError::damaged(snapshots, why).into());
     }
     Ok(())
 }

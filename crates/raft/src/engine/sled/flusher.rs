@@ -84,12 +84,15 @@ impl Flusher {
             let mut next = Some(op);
             while let Some(op) = next {
                 closing |= matches!(op, Op::Close);
-                self.guard(|flusher| flusher.take(op));
+                match &self.failed {
+                    None => self.guard(|flusher| flusher.take(op)),
+                    Some(why) => op.fail(why),
+                }
                 let full = self.group.bytes >= GROUP_BYTES || self.group.run.len() >= GROUP_ENTRIES;
                 next = if full || closing { None } else { queue.try_recv().ok() };
             }
             // What rides on a flush waits for one; closing is the last chance.
-            if closing || !self.group.dones.is_empty() {
+            if self.failed.is_none() && (closing || !self.group.dones.is_empty()) {
                 self.guard(Self::commit);
             }
             self.report();
@@ -99,11 +102,8 @@ impl Flusher {
         }
     }
 
-    /// Runs `step`, unless something failed before. The first failure is final.
+    /// Runs `step`. Its failure is final.
     fn guard(&mut self, step: impl FnOnce(&mut Self) -> io::Result<()>) {
-        if self.failed.is_some() {
-            return;
-        }
         let why = match catch_unwind(AssertUnwindSafe(|| step(self))) {
             Ok(Ok(())) => return,
             Ok(Err(error)) => format!("the log could not be written: {error}"),

@@ -98,6 +98,10 @@ impl SledEngine {
 }
 
 impl Engine for SledEngine {
+    fn place(&self) -> PathBuf {
+        self.path.join("db")
+    }
+
     fn identity(&self) -> Option<Identity> {
         self.identity.lock().clone()
     }

@@ -64,7 +64,7 @@ impl<K: Ord + Hash + Clone, V: Clone> Sharded<K, V> {
 
     /// In shard order, and in key order within a shard: the same on every replica.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.shards.iter().flat_map(|shard| shard.iter())
+        self.shards.iter().filter(|shard| !shard.is_empty()).flat_map(|shard| shard.iter())
     }
 }
 
@@ -77,8 +77,10 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Sharded<K, V> {
 impl<K: Serialize, V: Serialize> Serialize for Sharded<K, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(Some(self.len))?;
-        for entry in self.shards.iter().flat_map(|shard| shard.iter()) {
-            seq.serialize_element(&entry)?;
+        for shard in self.shards.iter().filter(|shard| !shard.is_empty()) {
+            for entry in shard.iter() {
+                seq.serialize_element(&entry)?;
+            }
         }
         seq.end()
     }

@@ -11,7 +11,8 @@ pub(crate) mod peer;
 pub(crate) mod snapshot;
 
 use bincode::Options;
-use bytes::Buf;
+use bytes::{Buf, Bytes};
+use palisade_core::table::LockTable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -100,6 +101,20 @@ pub(crate) fn versioned<'a>(bytes: &'a [u8], place: &'static str) -> Result<&'a 
         }
         None => Err(DecodeError::Damaged { place, version: 0, why: "it is empty".into() }),
     }
+}
+
+/// A table alone: the same bytes for equal tables, on every replica. Takes time in proportion to it.
+pub fn encode_table(table: &LockTable) -> Bytes {
+    encode(table).into()
+}
+
+/// Reads what [`encode_table`] wrote.
+///
+/// # Errors
+///
+/// When it was written by a newer version, or is damaged.
+pub fn decode_table(bytes: &[u8]) -> Result<LockTable, DecodeError> {
+    decode(bytes, "a table", bytes.len())
 }
 
 /// A version byte, a checksum, and `value`: one record of a store.

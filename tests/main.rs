@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod cli;
+mod model;
 mod tidy;

@@ -6,7 +6,7 @@ use crate::reply::{BadArgument, CancelMet, Ended, LimitName, Refusal, Reply};
 use crate::table::story::{Story, ask, id, refusal, token};
 
 #[test]
-fn repeated_while_it_holds_it_is_the_same_grant() {
+fn b49_repeated_while_it_holds_it_is_the_same_grant() {
     let mut story = Story::begin();
     let (a, b) = (story.open("a"), story.open("b"));
     let first = story.acquire(ask(a, 1, "l"));

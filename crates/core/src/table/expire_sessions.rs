@@ -31,7 +31,7 @@ mod tests {
     use crate::table::story::{Story, ask, id, lock, refusal};
 
     #[test]
-    fn b01_a_waiter_whose_session_expired_is_not_granted() {
+    fn b01_b04_a_waiter_whose_session_expired_is_not_granted() {
         let mut story = Story::begin();
         let (a, b) = (story.open("a"), story.open("b"));
         let held = story.holds(a, 1, "l");

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod cli;
+mod formats;
 mod model;
 mod tidy;

@@ -121,6 +121,11 @@ impl Stream {
         self.say(v1::ServerFrame { leader: Some(leader), ..v1::ServerFrame::default() }).await;
     }
 
+    /// None once the client has left.
+    pub(crate) async fn next_frame(&mut self) -> Option<v1::ClientFrame> {
+        self.inbound.message().await.ok().flatten()
+    }
+
     async fn frame(&mut self) -> v1::ClientFrame {
         let frame = timeout(PATIENCE, self.inbound.message()).await.expect("a frame in time");
         let frame = frame.expect("a whole frame").expect("a frame");

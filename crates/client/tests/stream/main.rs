@@ -3,4 +3,5 @@
 mod fake;
 mod lease;
 mod once;
+mod storm;
 mod waits;

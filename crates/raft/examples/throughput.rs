@@ -1,8 +1,10 @@
-//! How many commands a second one node decides, with every one of them on its disk.
+//! How many commands a second one node decides, or three, with every command on the disks of a majority.
 //!
-//! `cargo run --release -p palisade-raft --example throughput [outstanding] [seconds]`
+//! The nodes share this process and its disk, and speak over loopback.
+//! `cargo run --release -p palisade-raft --example throughput [outstanding] [seconds] [nodes]`
 
 use std::error::Error;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,7 +21,7 @@ use palisade_core::mode::Mode;
 use palisade_core::reply::{Applied, EntryAt, Reply};
 use palisade_core::table::LockTable;
 use palisade_core::token::TokenBase;
-use palisade_host::Host;
+use palisade_host::{Host, Incoming, server};
 use palisade_raft::{
     FileSnapshots, Identity, Observer, Outcome, PeerNode, Proposal, Replica, ReplicaConfig, Sink, open_sled,
     save_identity,
@@ -39,8 +41,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>());
     let outstanding = arguments.next().transpose()?.unwrap_or(256);
     let seconds = arguments.next().transpose()?.unwrap_or(5);
+    let count = arguments.next().transpose()?.unwrap_or(1);
     let dir = tempfile::TempDir::new_in(".")?;
-    let replica = start(dir.path()).await?;
+    let mut nodes = Vec::new();
+    for id in 1..=count as u64 {
+        nodes.push(start(NodeId(id), &dir.path().join(id.to_string())).await?);
+    }
+    let replica = found(&nodes).await?;
     let session = open(&replica).await?;
 
     let room = Arc::new(Semaphore::new(outstanding));
@@ -66,32 +73,49 @@ async fn main() -> Result<(), Box<dyn Error>> {
         replica.submit(proposals.collect()).await?;
     }
     let took = began.elapsed();
-    let count = decided.load(Ordering::Relaxed);
+    let total = decided.load(Ordering::Relaxed);
     println!(
         "{outstanding} outstanding: {:.0} commands/s; {:?}",
-        count as f64 / took.as_secs_f64(),
+        total as f64 / took.as_secs_f64(),
         replica.status()
     );
     // A sink whose command is undecided at the stop would hear `Unknown`.
     let _all = room.acquire_many(u32::try_from(outstanding)?).await?;
-    replica.shutdown().await;
+    for (_, _, replica) in nodes {
+        replica.shutdown().await;
+    }
     Ok(())
 }
 
-async fn start(dir: &std::path::Path) -> Result<Replica, Box<dyn Error>> {
-    let (node, cluster) = (NodeId(1), ClusterName::new("throughput")?);
+/// A node that serves its peers, and where.
+async fn start(node: NodeId, dir: &Path) -> Result<(NodeId, PeerNode, Replica), Box<dyn Error>> {
+    let cluster = ClusterName::new("throughput")?;
     let engine = open_sled(&dir.join("log"))?;
-    let name = NodeName::new("n1")?;
+    let name = NodeName::new(&node.to_string())?;
     let identity = Identity { node, name, cluster: cluster.clone(), cluster_id: None, incarnation: None };
     save_identity(&engine, identity).await?;
     let snapshots = Arc::new(FileSnapshots::open(&dir.join("snapshots"))?);
-    let config = ReplicaConfig::new(node, cluster.clone());
-    let replica = Replica::start(config, Host::system(), engine, snapshots, Box::new(Nobody)).await?;
-    replica.found([(node, PeerNode::default())].into()).await?;
+    let config = ReplicaConfig::new(node, cluster);
+    let host = Host::system();
+    let listener = host.net.listen("127.0.0.1:0").await?;
+    let replica = Replica::start(config, host, engine, snapshots, Box::new(Nobody)).await?;
+    let member = PeerNode { peer_address: listener.local_addr()?.to_string(), ..PeerNode::default() };
+    let router = server(Duration::from_secs(5)).add_service(replica.peer_server());
+    tokio::spawn(router.serve_with_incoming(Incoming::new(listener)));
+    Ok((node, member, replica))
+}
+
+/// Founds the cluster, and answers its leader.
+async fn found(nodes: &[(NodeId, PeerNode, Replica)]) -> Result<Replica, Box<dyn Error>> {
+    let (_, _, replica) = nodes.first().ok_or("a cluster has a node")?;
+    let members = nodes.iter().map(|(node, member, _)| (*node, member.clone()));
+    replica.found(members.collect()).await?;
     replica.leadership().wait_for(|leadership| leadership.leads).await?;
+    // A new leader takes nothing up before a quorum has answered it.
+    replica.confirm_leadership(Duration::from_secs(5)).await?;
     let found = Found {
         cluster: ClusterId([1; 16]),
-        name: cluster,
+        name: ClusterName::new("throughput")?,
         incarnation: Incarnation([1; 16]),
         limits: Limits::default(),
         token_base: TokenBase::default(),
@@ -99,7 +123,7 @@ async fn start(dir: &std::path::Path) -> Result<Replica, Box<dyn Error>> {
         members: Vec::new(),
     };
     replica.propose(Command::Found(found)).await?;
-    Ok(replica)
+    Ok(replica.clone())
 }
 
 async fn open(replica: &Replica) -> Result<SessionId, Box<dyn Error>> {

@@ -16,9 +16,10 @@ pub struct Stopped;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
     /// Never appended; safe to repeat at the leader.
-    #[error("this node does not lead")]
+    #[error("this node does not lead, or no quorum answers it")]
     NotLeader {
-        /// Who does, as far as this node knows.
+        /// Who does, as far as this node knows. None as well when this node leads, but no quorum has answered it
+        /// lately: a new leader takes nothing up before its first round.
         leader: Option<NodeId>,
     },
     /// Never appended: too much waits already.

@@ -128,7 +128,8 @@ pub enum Outcome {
     Decided(Decided),
     /// Never appended; safe to repeat at the leader.
     NotAppended {
-        /// Who leads, as far as this node knows.
+        /// Who leads, as far as this node knows. None as well when this node leads, but no quorum has answered it
+        /// lately: a new leader takes nothing up before its first round.
         leader: Option<NodeId>,
     },
     /// It may have happened, or may yet happen.

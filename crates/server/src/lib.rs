@@ -1,5 +1,27 @@
-//! One node.
+//! One Palisade node.
+//!
+//! [`Node`] builds and runs it from a [`ServerConfig`]. A client's frame comes in through `grpc`, goes through
+//! `stream` to the leader (here, or over `forward`'s relay), where `coordinator` makes it proposals; answers leave
+//! from the apply loop (`observer`, `waiters`). Time lives in `lease`, proof of leadership in `rounds`.
 
+pub mod config;
+mod coordinator;
+mod error;
+mod forward;
+mod founding;
+mod grpc;
+mod http;
+mod leadership;
 pub mod lease;
 pub mod metrics;
+mod node;
+mod observer;
+mod rounds;
 pub mod signer;
+mod status;
+mod stream;
+mod waiters;
+
+pub use config::{DoorLimits, InitialMember, ServerConfig, Storage, Timing};
+pub use founding::FoundingError;
+pub use node::{Failure, Node, NodeError, NodeStorage};

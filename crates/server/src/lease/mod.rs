@@ -1,6 +1,7 @@
 //! Leases: what the leader's clock decides, as entries for the log (SPEC 3).
 
 pub mod clock;
+pub(crate) mod proposer;
 #[cfg(test)]
 mod tests;
 mod timers;

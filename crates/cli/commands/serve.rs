@@ -1,0 +1,125 @@
+//! `palisade serve`: one node, until it is told to stop or cannot go on.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use palisade_core::ids::{ClusterName, NodeName};
+use palisade_host::Host;
+use palisade_server::{InitialMember, Node, ServerConfig, Storage, Timing};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Failure;
+use crate::args::{duration, member};
+use crate::exit::Exit;
+
+/// `palisade serve`
+#[derive(Debug, Args)]
+#[command(after_help = "Example, the first of three nodes (the others differ in --name, the addresses and --data-dir):
+  palisade serve --name n1 --members n1=10.0.0.1:7171,n2=10.0.0.2:7171,n3=10.0.0.3:7171 \\
+      --listen 10.0.0.1:7170 --peer-listen 10.0.0.1:7171 --data-dir /var/lib/palisade --insecure")]
+pub(crate) struct ServeArgs {
+    /// This node, as in the list of members
+    #[arg(long, env = "PALISADE_NAME", value_parser = NodeName::new)]
+    pub(crate) name: NodeName,
+    /// The cluster; the same on every node
+    #[arg(long, env = "PALISADE_CLUSTER", default_value = "palisade", value_parser = ClusterName::new)]
+    pub(crate) cluster: ClusterName,
+    /// The initial members, name=host:port of each one's peer port; the same list on every node
+    #[arg(long, env = "PALISADE_MEMBERS", required = true, value_delimiter = ',', value_parser = member)]
+    pub(crate) members: Vec<InitialMember>,
+    /// Where clients connect (gRPC and HTTP)
+    #[arg(long, env = "PALISADE_LISTEN", default_value = "127.0.0.1:7170")]
+    pub(crate) listen: String,
+    /// What clients are told to connect to; without it, the address that it listens at
+    #[arg(long, env = "PALISADE_ADVERTISE")]
+    pub(crate) advertise: Option<String>,
+    /// Where peers connect
+    #[arg(long, env = "PALISADE_PEER_LISTEN", default_value = "127.0.0.1:7171")]
+    pub(crate) peer_listen: String,
+    /// Serve metrics and health here as well
+    #[arg(long, env = "PALISADE_METRICS_LISTEN")]
+    pub(crate) metrics_listen: Option<String>,
+    /// Log, vote, snapshots and signing key of this node
+    #[arg(long, env = "PALISADE_DATA_DIR")]
+    pub(crate) data_dir: PathBuf,
+    /// Listen beyond loopback although this version has neither TLS nor identities
+    #[arg(long, env = "PALISADE_INSECURE")]
+    pub(crate) insecure: bool,
+    /// Log one line for each grant, end and rejection (target `audit`)
+    #[arg(long, env = "PALISADE_AUDIT")]
+    pub(crate) audit: bool,
+    /// How often a leader shows that it is there
+    #[arg(long, value_parser = duration, default_value = "50ms", help_heading = "Timing")]
+    pub(crate) heartbeat: Duration,
+    /// The shortest random part of an election timeout
+    #[arg(long, value_parser = duration, default_value = "150ms", help_heading = "Timing")]
+    pub(crate) election_min: Duration,
+    /// The longest, and a leader's lease: a lost leader is replaced within about twice this
+    #[arg(long, value_parser = duration, default_value = "300ms", help_heading = "Timing")]
+    pub(crate) election_max: Duration,
+    /// Entries between two snapshots
+    #[arg(long, default_value_t = 500_000, help_heading = "Storage")]
+    pub(crate) snapshot_every: u64,
+    /// Entries kept behind a snapshot
+    #[arg(long, default_value_t = 200_000, help_heading = "Storage")]
+    pub(crate) keep_log: u64,
+}
+
+impl ServeArgs {
+    fn config(&self) -> ServerConfig {
+        let mut config = ServerConfig::new(self.name.clone(), self.cluster.clone(), self.members.clone());
+        config.listen = self.listen.clone();
+        config.advertise = self.advertise.clone();
+        config.peer_listen = self.peer_listen.clone();
+        config.metrics_listen = self.metrics_listen.clone();
+        config.storage = Storage::Disk(self.data_dir.clone());
+        config.key_file = Some(self.data_dir.join("signing.key"));
+        config.insecure = self.insecure;
+        config.timing = Timing {
+            heartbeat: self.heartbeat,
+            election_min: self.election_min,
+            election_max: self.election_max,
+        };
+        config.snapshot_every = self.snapshot_every;
+        config.keep_log = self.keep_log;
+        config
+    }
+}
+
+pub(crate) async fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
+    if arguments.members.len() == 1 {
+        tracing::warn!("one voter survives nothing: the loss of this node loses every lock");
+    }
+    let node = Node::start(arguments.config(), Host::system()).await.map_err(anyhow::Error::from)?;
+    tracing::info!(
+        node = %arguments.name,
+        id = node.id().0,
+        clients = %node.client_address(),
+        peers = %node.peer_address(),
+        data = %arguments.data_dir.display(),
+        version = env!("CARGO_PKG_VERSION"),
+        "started"
+    );
+    until_told(node).await
+}
+
+/// Runs until a signal asks for the end, or the node cannot go on.
+async fn until_told(mut node: Node) -> Result<Exit, Failure> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let told = tokio::select! {
+        failure = node.failed() => Err(failure),
+        _ = terminate.recv() => Ok("SIGTERM"),
+        _ = interrupt.recv() => Ok("SIGINT"),
+    };
+    match told {
+        Ok(signal) => {
+            tracing::info!(signal, "stops");
+            node.stop().await;
+            Ok(Exit::OK)
+        }
+        // The log may be in any state: nothing is flushed or handed over, a restart recovers.
+        Err(failure) => Err(anyhow::Error::from(failure).into()),
+    }
+}

@@ -1,0 +1,260 @@
+//! A frame of requests: what goes to the log, and what comes back from it.
+
+use std::sync::Arc;
+
+use palisade_core::command::{CloseSession, Command, OpenSession};
+use palisade_core::ids::{Millis, SecretHash, SessionId};
+use palisade_core::reply::Reply;
+use palisade_host::Moment;
+use palisade_proto::convert::{self, BadArgument};
+use palisade_proto::v1::{self, ClientFrame, Request, request, response};
+use palisade_raft::{Decided, Outcome, Proposal, Sink};
+
+use super::{Attachment, Coordinator};
+use crate::error;
+use crate::lease::Hold;
+
+/// A request that goes to the log: what its answer needs.
+struct Ask {
+    tag: u64,
+    session: SessionId,
+    received: Moment,
+    want_sequencer: bool,
+    /// A secret that this node drew, for a caller that brought none.
+    drawn: Option<[u8; 32]>,
+}
+
+impl Coordinator {
+    /// Takes a frame that came in at `received`. All its requests go to the log in order, in one submit.
+    pub(crate) async fn handle(self: &Arc<Self>, to: &Arc<Attachment>, frame: ClientFrame, received: Moment) {
+        if let Some(renew) = frame.renew {
+            self.renew(to, renew, received);
+        }
+        let mut proposals = Vec::with_capacity(frame.requests.len());
+        for request in frame.requests {
+            proposals.extend(self.take(to, request, received));
+        }
+        if proposals.is_empty() {
+            return;
+        }
+        let Some(replica) = self.replica() else { return };
+        // What a stopped replica drops is answered by its sinks.
+        let _ = replica.submit(proposals).await;
+    }
+
+    /// Takes one request: answers it, starts what answers it later, or makes it a proposal.
+    fn take(self: &Arc<Self>, to: &Arc<Attachment>, request: Request, received: Moment) -> Option<Proposal> {
+        let session = SessionId(request.session);
+        if !to.open(request.tag, session, received) {
+            // A copy of an open request: the first one's answer is both's.
+            return None;
+        }
+        let refuse = |error| {
+            to.answer(error::response(request.tag, request.session, error));
+            None
+        };
+        if self.serving().is_none() {
+            return refuse(error::not_leader());
+        }
+        if !self.has_quorum() {
+            return refuse(error::no_quorum());
+        }
+        let tag = request.tag;
+        let ask = Ask { tag, session, received, want_sequencer: false, drawn: None };
+        let Some(op) = &request.op else {
+            return refuse(error::bad_argument("the request has no operation"));
+        };
+        self.metrics.request(op_name(op));
+        match op {
+            request::Op::Open(open) => match self.open_command(to, open) {
+                Ok((command, drawn)) => Some(self.propose(to, Ask { drawn, ..ask }, command, None)),
+                Err(error) => refuse(error),
+            },
+            request::Op::Bind(bind) => {
+                self.bind(to, tag, session, bind);
+                None
+            }
+            request::Op::Check(check) => {
+                self.check(to, tag, check.clone());
+                None
+            }
+            request::Op::GetLock(get) => {
+                self.get_lock(to, tag, get);
+                None
+            }
+            request::Op::ListLocks(list) => {
+                self.list_locks(to, tag, list);
+                None
+            }
+            _ if !to.may_speak_for(session) => refuse(error::unauthenticated(
+                "this stream may not speak for the session; bind it with its secret first",
+            )),
+            request::Op::Sequencer(get) => {
+                self.get_sequencer(to, tag, session, get);
+                None
+            }
+            request::Op::Close(_) => self.session_command(to, ask, Ok(Command::CloseSession(CloseSession { session }))),
+            request::Op::Acquire(acquire) => {
+                let ask = Ask { want_sequencer: acquire.want_sequencer, ..ask };
+                let command = convert::lock::acquire(session, acquire, self.lock_delay_default()).map(Command::Acquire);
+                self.session_command(to, ask, command)
+            }
+            request::Op::Release(release) => {
+                let command = convert::lock::release(session, release).map(Command::Release);
+                self.session_command(to, ask, command)
+            }
+            request::Op::Cancel(cancel) => {
+                let command = convert::lock::cancel(session, cancel).map(Command::Cancel);
+                self.session_command(to, ask, command)
+            }
+        }
+    }
+
+    fn lock_delay_default(&self) -> Millis {
+        let replica = self.replica();
+        replica.map_or(Millis(0), |replica| replica.read(|table| table.header().limits.lock_delay_default))
+    }
+
+    fn open_command(
+        &self,
+        to: &Attachment,
+        open: &v1::OpenSession,
+    ) -> Result<(Command, Option<[u8; 32]>), v1::Error> {
+        let asked = convert::session::open_session(open).map_err(v1::Error::from)?;
+        let (secret, drawn) = match asked.secret {
+            Some(hash) => (hash, None),
+            None => {
+                let mut secret = [0; 32];
+                self.host.entropy.fill(&mut secret);
+                (hash_of(&secret), Some(secret))
+            }
+        };
+        let floor = self.config.timing.election_timeout() * 3;
+        if u128::from(asked.ttl.0) < floor.as_millis() {
+            let words = format!("a TTL of {} ms is below three election timeouts, {} ms", asked.ttl.0, floor.as_millis());
+            return Err(error::bad_argument(words));
+        }
+        let command = OpenSession {
+            secret,
+            owner: to.principal.clone(),
+            client: asked.client,
+            ttl: asked.ttl,
+            replaces: None,
+        };
+        Ok((Command::OpenSession(command), drawn))
+    }
+
+    /// A command of a session. One whose expiry is being decided proposes nothing (SPEC 3).
+    fn session_command(
+        self: &Arc<Self>,
+        to: &Arc<Attachment>,
+        ask: Ask,
+        command: Result<Command, BadArgument>,
+    ) -> Option<Proposal> {
+        let error = match command {
+            Ok(command) => {
+                if let Some(hold) = self.clock.lock().hold(ask.session, ask.received) {
+                    return Some(self.propose(to, ask, command, Some(hold)));
+                }
+                error::overloaded()
+            }
+            Err(bad) => bad.into(),
+        };
+        to.answer(error::response(ask.tag, ask.session.0, error));
+        None
+    }
+
+    fn propose(
+        self: &Arc<Self>,
+        to: &Arc<Attachment>,
+        ask: Ask,
+        command: Command,
+        hold: Option<Hold>,
+    ) -> Proposal {
+        let coordinator = self.clone();
+        let to = to.clone();
+        let sink = Sink::new(move |outcome| {
+            if let Some(hold) = hold {
+                let renewed = matches!(&outcome, Outcome::Decided(decided) if decided.renewed.is_some());
+                coordinator.clock.lock().settle(hold, renewed);
+            }
+            match outcome {
+                Outcome::Decided(decided) => coordinator.decided(&to, ask, decided),
+                Outcome::NotAppended { .. } => coordinator.undecided(&to, &ask, error::not_leader()),
+                Outcome::Unknown => coordinator.undecided(&to, &ask, error::outcome_unknown()),
+            }
+        });
+        Proposal { command, sink }
+    }
+
+    fn undecided(&self, to: &Attachment, ask: &Ask, error: v1::Error) {
+        self.metrics.proposal_failed(&error.name);
+        to.answer(error::response(ask.tag, ask.session.0, error));
+    }
+
+    /// Called from the apply loop, right after the entry's events: what is registered here sees every later event.
+    fn decided(&self, to: &Arc<Attachment>, ask: Ask, decided: Decided) {
+        let Decided { index, reply, renewed } = decided;
+        let mut session = ask.session;
+        match &reply {
+            Reply::SessionOpened { session: opened, .. } => {
+                session = *opened;
+                to.bind(*opened);
+                if !to.single {
+                    self.waiters.bind(*opened, to);
+                }
+            }
+            Reply::Queued { acquisition, .. } => {
+                if to.single {
+                    to.waits_for(*acquisition);
+                    self.waiters.wait(*acquisition, to);
+                }
+                if ask.want_sequencer {
+                    to.wants_sequencer(*acquisition);
+                }
+            }
+            _ => {}
+        }
+        let Some(mut result) = convert::session::reply(&reply) else { return };
+        match (&mut result, &reply) {
+            (response::Result::Granted(wire), Reply::Granted(grant)) if ask.want_sequencer => {
+                if let Some(replica) = self.replica() {
+                    wire.sequencers = replica.read(|table| self.sequencers(table, grant.acquisition));
+                }
+            }
+            (response::Result::Opened(opened), _) => {
+                opened.secret = ask.drawn.map(|secret| secret.to_vec()).unwrap_or_default();
+            }
+            _ => {}
+        }
+        to.answer(v1::Response {
+            tag: ask.tag,
+            session: session.0,
+            index: index.0,
+            renewed: renewed.is_some(),
+            result: Some(result),
+        });
+    }
+}
+
+/// The hash that stands for a secret in the log.
+pub(super) fn hash_of(secret: &[u8]) -> SecretHash {
+    use sha2::{Digest, Sha256};
+    SecretHash(Sha256::digest(secret).into())
+}
+
+fn op_name(op: &request::Op) -> &'static str {
+    match op {
+        request::Op::Open(_) => "open",
+        request::Op::Bind(_) => "bind",
+        request::Op::Close(_) => "close",
+        request::Op::Acquire(_) => "acquire",
+        request::Op::Release(_) => "release",
+        request::Op::Cancel(_) => "cancel",
+        request::Op::Sequencer(_) => "sequencer",
+        request::Op::Check(_) => "check",
+        request::Op::GetLock(_) => "get_lock",
+        request::Op::ListLocks(_) => "list_locks",
+    }
+}
+

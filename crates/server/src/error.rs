@@ -1,0 +1,66 @@
+//! How every error leaves this node. Names, codes and words stand in one table, in `palisade_proto::convert`.
+
+use palisade_proto::convert::{self, BadArgument, ErrorName};
+use palisade_proto::v1;
+use tonic::Status;
+
+use crate::rounds::Unproved;
+
+/// When to ask again where a majority is missing, milliseconds: about half an election.
+const NO_QUORUM_RETRY_MS: u64 = 200;
+/// When to ask again where this node is busy.
+const OVERLOADED_RETRY_MS: u64 = 50;
+
+/// No leader is known, or it cannot reach a majority.
+pub(crate) fn no_quorum() -> v1::Error {
+    convert::error::no_quorum(NO_QUORUM_RETRY_MS)
+}
+
+/// This node does not lead, and nothing was appended.
+pub(crate) fn not_leader() -> v1::Error {
+    convert::error::not_leader(None)
+}
+
+/// What became of a proposal is not known.
+pub(crate) fn outcome_unknown() -> v1::Error {
+    convert::error::outcome_unknown()
+}
+
+/// Nothing was proved.
+pub(crate) fn unproved(why: Unproved) -> v1::Error {
+    match why {
+        Unproved::NotLeader => not_leader(),
+        Unproved::NoQuorum => no_quorum(),
+    }
+}
+
+/// Try again after a while.
+pub(crate) fn overloaded() -> v1::Error {
+    convert::error::overloaded(OVERLOADED_RETRY_MS)
+}
+
+/// The caller did not prove the session's secret.
+pub(crate) fn unauthenticated(message: &str) -> v1::Error {
+    convert::error::unauthenticated(message)
+}
+
+/// A request that cannot be.
+pub(crate) fn bad_argument(message: impl Into<String>) -> v1::Error {
+    BadArgument::new(message).into()
+}
+
+/// What was asked for is not held.
+pub(crate) fn not_held(message: &str) -> v1::Error {
+    ErrorName::NotHeld.error(message)
+}
+
+/// An answer that is an error.
+pub(crate) fn response(tag: u64, session: u64, error: v1::Error) -> v1::Response {
+    let result = Some(v1::response::Result::Error(error));
+    v1::Response { tag, session, index: 0, renewed: false, result }
+}
+
+/// A single call's error: the code of its name, with the whole error among the details.
+pub(crate) fn status(error: &v1::Error) -> Status {
+    convert::error::status_of(error)
+}

@@ -1,0 +1,58 @@
+//! Thin doors on the coordinator: what is decided here is only how a call becomes a frame, and an answer a message.
+
+mod cluster;
+mod locks;
+mod sequencers;
+mod sessions;
+mod single;
+
+use std::sync::Arc;
+
+use palisade_core::ids::Principal;
+use palisade_proto::v1;
+use palisade_raft::Replica;
+use tokio::sync::Semaphore;
+use tonic::service::Routes;
+
+use crate::coordinator::Coordinator;
+use crate::stream::Router;
+
+/// What every door needs.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) coordinator: Arc<Coordinator>,
+    pub(crate) router: Arc<Router>,
+    pub(crate) replica: Replica,
+    /// Single calls in progress.
+    pub(crate) calls: Arc<Semaphore>,
+}
+
+impl Door {
+    /// Who calls. Until identities exist, everybody is the same.
+    pub(crate) fn principal(&self) -> Principal {
+        Principal::anonymous()
+    }
+}
+
+/// Every client service, with reflection.
+pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Error> {
+    let max = door.coordinator.config.door.message_bytes_max;
+    let sessions = v1::sessions_server::SessionsServer::new(sessions::Sessions(door.clone()));
+    let locks = v1::locks_server::LocksServer::new(locks::Locks(door.clone()));
+    let sequencers = v1::sequencers_server::SequencersServer::new(sequencers::Sequencers(door.clone()));
+    let cluster = v1::cluster_server::ClusterServer::new(cluster::Cluster(door.clone()));
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(palisade_proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .with_service_name("palisade.v1.Sessions")
+        .with_service_name("palisade.v1.Locks")
+        .with_service_name("palisade.v1.Sequencers")
+        .with_service_name("palisade.v1.Cluster")
+        .with_service_name("grpc.health.v1.Health")
+        .build_v1()?;
+    Ok(Routes::new(sessions.max_decoding_message_size(max))
+        .add_service(locks.max_decoding_message_size(max))
+        .add_service(sequencers.max_decoding_message_size(max))
+        .add_service(cluster.max_decoding_message_size(max))
+        .add_service(reflection))
+}

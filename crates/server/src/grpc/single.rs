@@ -1,0 +1,199 @@
+//! A single call: a frame with one request, on a stream of its own that lives as long as the call. There is no
+//! second path.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use palisade_proto::convert::session::session_from;
+use palisade_proto::v1::{self, ClientFrame, request, response};
+use tonic::Status;
+
+use super::Door;
+use crate::error;
+use crate::stream::EdgeStream;
+
+/// Tag of the binding.
+const BIND: u64 = 1;
+/// Tag of the request itself.
+const ASK: u64 = 2;
+
+/// Asks one thing, for a session that its secret proves or for none, and returns the answer.
+///
+/// An acquire that queues is waited for. When the leader changes meanwhile, what can be repeated is repeated; what
+/// cannot (a request without a number) is answered as unknown.
+///
+/// # Errors
+///
+/// The refusal, or that it is not known what became of it.
+pub(super) async fn call(
+    door: &Door,
+    session: Option<(u64, Vec<u8>)>,
+    op: request::Op,
+) -> Result<response::Result, Status> {
+    let _permit = door.calls.try_acquire().map_err(|_| error::status(&error::overloaded()))?;
+    if let Some((id, _)) = &session {
+        session_from(*id).map_err(|bad| error::status(&bad.into()))?;
+    }
+    let stream = door.router.open(&door.coordinator, door.principal(), true);
+    let mut call = Call { stream, session, op, asked: false, waits: None };
+    match call.run().await {
+        Ok(response::Result::Error(error)) => Err(error::status(&error)),
+        Ok(result) => Ok(result),
+        Err(error) => Err(error::status(&error)),
+    }
+}
+
+struct Call {
+    stream: Arc<EdgeStream>,
+    session: Option<(u64, Vec<u8>)>,
+    op: request::Op,
+    /// Whether the request may be in the log.
+    asked: bool,
+    /// The number under which an acquire waits.
+    waits: Option<u64>,
+}
+
+impl Call {
+    async fn run(&mut self) -> Result<response::Result, v1::Error> {
+        loop {
+            let frame = poll_fn(|context| self.stream.queue.poll_frame(context)).await;
+            let Some(Ok(frame)) = frame else { return Err(error::outcome_unknown()) };
+            if let Some(leader) = frame.leader {
+                self.leader(&leader).await?;
+            }
+            for item in frame.items {
+                if let Some(done) = self.item(item).await? {
+                    return Ok(done);
+                }
+            }
+        }
+    }
+
+    /// The first news of the leader, or a change.
+    async fn leader(&mut self, leader: &v1::Leader) -> Result<(), v1::Error> {
+        if leader.client_address.is_empty() && !leader.here {
+            return Err(if self.asked { error::outcome_unknown() } else { error::no_quorum() });
+        }
+        if self.asked && !self.repeatable() {
+            return Err(error::outcome_unknown());
+        }
+        match &self.session {
+            Some((id, secret)) => {
+                let bind = request::Op::Bind(v1::Bind { secret: secret.clone() });
+                self.send(BIND, *id, bind).await
+            }
+            None => self.ask().await,
+        }
+    }
+
+    async fn ask(&mut self) -> Result<(), v1::Error> {
+        self.asked = true;
+        let session = self.session.as_ref().map_or(0, |(id, _)| *id);
+        self.send(ASK, session, self.op.clone()).await
+    }
+
+    async fn send(&self, tag: u64, session: u64, op: request::Op) -> Result<(), v1::Error> {
+        let request = v1::Request { tag, session, op: Some(op) };
+        let frame = ClientFrame { requests: vec![request], ..ClientFrame::default() };
+        self.stream.frame(frame).await.map_err(|_| error::overloaded())
+    }
+
+    /// A repeat of the same request takes effect once.
+    fn repeatable(&self) -> bool {
+        match &self.op {
+            request::Op::Acquire(acquire) => acquire.number != 0,
+            request::Op::Open(open) => !open.secret_hash.is_empty(),
+            request::Op::Bind(_)
+            | request::Op::Close(_)
+            | request::Op::Release(_)
+            | request::Op::Cancel(_)
+            | request::Op::Sequencer(_)
+            | request::Op::Check(_)
+            | request::Op::GetLock(_)
+            | request::Op::ListLocks(_) => true,
+        }
+    }
+
+    async fn item(&mut self, item: v1::Item) -> Result<Option<response::Result>, v1::Error> {
+        match item.item {
+            Some(v1::item::Item::Response(response)) => self.response(response).await,
+            Some(v1::item::Item::Event(event)) => Ok(self.event(event)),
+            None => Ok(None),
+        }
+    }
+
+    async fn response(&mut self, response: v1::Response) -> Result<Option<response::Result>, v1::Error> {
+        match response.result {
+            Some(response::Result::Bound(_)) => {
+                self.ask().await?;
+                Ok(None)
+            }
+            Some(response::Result::Queued(queued)) => {
+                let number = queued.acquisition.map_or(0, |id| id.number);
+                self.waits = Some(number);
+                // From now on it has a number, and can be repeated.
+                if let request::Op::Acquire(acquire) = &mut self.op {
+                    acquire.number = number;
+                }
+                Ok(None)
+            }
+            Some(result) => Ok(Some(result)),
+            None => Ok(Some(response::Result::Error(error::outcome_unknown()))),
+        }
+    }
+
+    fn event(&self, event: v1::Event) -> Option<response::Result> {
+        let waits = self.waits?;
+        match event.what {
+            Some(v1::event::What::Granted(grant))
+                if grant.acquisition.is_some_and(|id| id.number == waits) =>
+            {
+                Some(response::Result::Granted(grant))
+            }
+            Some(v1::event::What::WaitEnded(end)) if end.number == waits => {
+                Some(response::Result::Error(end.error.unwrap_or_else(error::outcome_unknown)))
+            }
+            Some(_) | None => None,
+        }
+    }
+}
+
+/// Renews one session.
+///
+/// # Errors
+///
+/// That it ended, or that nothing was proved.
+pub(super) async fn keep_alive(door: &Door, session: u64, secret: Vec<u8>) -> Result<v1::Renewed, Status> {
+    let _permit = door.calls.try_acquire().map_err(|_| error::status(&error::overloaded()))?;
+    session_from(session).map_err(|bad| error::status(&bad.into()))?;
+    let stream = door.router.open(&door.coordinator, door.principal(), true);
+    let unknown = || error::status(&error::no_quorum());
+    loop {
+        let frame = poll_fn(|context| stream.queue.poll_frame(context)).await;
+        let Some(Ok(frame)) = frame else { return Err(unknown()) };
+        if let Some(leader) = &frame.leader {
+            if leader.client_address.is_empty() && !leader.here {
+                return Err(unknown());
+            }
+            let bind = request::Op::Bind(v1::Bind { secret: secret.clone() });
+            let request = v1::Request { tag: BIND, session, op: Some(bind) };
+            let renew = v1::Renew { number: 1, sessions: vec![session] };
+            let frame = ClientFrame { requests: vec![request], ..ClientFrame::default() };
+            stream.frame(frame).await?;
+            stream.frame(ClientFrame { renew: Some(renew), ..ClientFrame::default() }).await?;
+        }
+        for item in frame.items {
+            if let Some(v1::item::Item::Response(response)) = item.item
+                && let Some(response::Result::Error(error)) = response.result
+            {
+                return Err(error::status(&error));
+            }
+        }
+        if let Some(renewed) = frame.renewed {
+            return match &renewed.error {
+                Some(error) => Err(error::status(error)),
+                None => Ok(renewed),
+            };
+        }
+    }
+}

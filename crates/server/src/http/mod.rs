@@ -1,0 +1,74 @@
+//! HTTP on the client port: health, metrics and the public keys.
+
+use std::sync::Arc;
+
+use axum::Router as Routes;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use palisade_raft::Replica;
+
+use crate::coordinator::Coordinator;
+use crate::signer;
+use crate::stream::Router;
+
+/// How long resources may keep the key set, seconds.
+const KEYS_MAX_AGE_S: u32 = 300;
+
+#[derive(Clone)]
+pub(crate) struct Http {
+    pub(crate) coordinator: Arc<Coordinator>,
+    pub(crate) router: Arc<Router>,
+    pub(crate) replica: Replica,
+}
+
+/// Everything that HTTP serves.
+pub(crate) fn routes(http: Http) -> Routes {
+    health_routes().route("/.well-known/jwks.json", get(jwks)).with_state(http)
+}
+
+/// Metrics and health alone, for a listener of their own.
+pub(crate) fn metrics_routes(http: Http) -> Routes {
+    health_routes().with_state(http)
+}
+
+fn health_routes() -> Routes<Http> {
+    Routes::new().route("/metrics", get(metrics)).route("/livez", get(livez)).route("/readyz", get(readyz))
+}
+
+/// The process answers.
+async fn livez() -> &'static str {
+    "ok\n"
+}
+
+/// The node serves clients: a leader with a majority is known, and it is this node or this node's relay reaches it.
+async fn readyz(State(http): State<Http>) -> Response {
+    if is_ready(&http.coordinator, &http.router) {
+        return "ok\n".into_response();
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    (StatusCode::SERVICE_UNAVAILABLE, headers, "no leader with a quorum is known\n").into_response()
+}
+
+pub(crate) fn is_ready(coordinator: &Coordinator, router: &Router) -> bool {
+    let leader = router.leader();
+    (leader.here || !leader.client_address.is_empty()) && coordinator.has_quorum()
+}
+
+async fn metrics(State(http): State<Http>) -> Response {
+    let text = http.coordinator.metrics.render(&http.replica, http.router.stream_count());
+    let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
+    (kind, text).into_response()
+}
+
+async fn jwks(State(http): State<Http>) -> Response {
+    let keys = http.replica.read(|table| signer::jwks(&signer::KeySet::of(table)));
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"));
+    if let Ok(age) = HeaderValue::from_str(&format!("max-age={KEYS_MAX_AGE_S}")) {
+        headers.insert(header::CACHE_CONTROL, age);
+    }
+    (headers, keys).into_response()
+}

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     fn config() -> ServerConfig {
-        let name = |text| NodeName::new(text).expect("a name");
+        let name = |text: &str| NodeName::new(text).expect("a name");
         let member = |text: &str, port: u16| InitialMember {
             name: name(text),
             peer_address: format!("127.0.0.1:{port}"),

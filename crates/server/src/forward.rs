@@ -135,7 +135,10 @@ impl relay_server::Relay for RelayService {
         Ok(Response::new(RelayAnswers { queue, task }))
     }
 
-    async fn node_status(&self, request: Request<NodeStatusRequest>) -> Result<Response<v1::NodeStatus>, Status> {
+    async fn node_status(
+        &self,
+        request: Request<NodeStatusRequest>,
+    ) -> Result<Response<v1::NodeStatus>, Status> {
         self.replica.credentials().admit(request.metadata())?;
         Ok(Response::new(status::own(&self.coordinator, &self.replica)))
     }

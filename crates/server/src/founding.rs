@@ -84,7 +84,9 @@ pub(crate) async fn join(
                 let lowest = config.members.iter().map(|member| &member.name).min();
                 if lowest == Some(&config.name) {
                     match replica.found(members).await {
-                        Ok(()) => tracing::info!(node = %config.name, cluster = %config.cluster, "founded the cluster"),
+                        Ok(()) => {
+                            tracing::info!(node = %config.name, cluster = %config.cluster, "founded the cluster")
+                        }
                         Err(why) => tracing::warn!(%why, "the cluster was not founded"),
                     }
                     return Ok(());
@@ -112,13 +114,14 @@ async fn ask_all(config: &ServerConfig, host: &Host, own: NodeId) -> Result<Answ
     let mut missing = Vec::new();
     let mut founded = false;
     for member in &config.members {
-        let answer = match identify(host.net.clone(), &member.peer_address, &config.cluster, ANSWER_WAIT).await {
-            Ok(answer) => answer,
-            Err(why) => {
-                missing.push(why.to_string());
-                continue;
-            }
-        };
+        let answer =
+            match identify(host.net.clone(), &member.peer_address, &config.cluster, ANSWER_WAIT).await {
+                Ok(answer) => answer,
+                Err(why) => {
+                    missing.push(why.to_string());
+                    continue;
+                }
+            };
         let address = member.peer_address.clone();
         if answer.node_name != member.name.as_str() {
             let peer = member.name.as_str().to_owned();
@@ -126,7 +129,12 @@ async fn ask_all(config: &ServerConfig, host: &Host, own: NodeId) -> Result<Answ
         }
         if answer.members != ours {
             let theirs = answer.members.join(",");
-            return Err(FoundingError::OtherList { peer: member.name.clone(), address, theirs, ours: ours.join(",") });
+            return Err(FoundingError::OtherList {
+                peer: member.name.clone(),
+                address,
+                theirs,
+                ours: ours.join(","),
+            });
         }
         if let Some(recorded) = answer.recorded.iter().find(|known| known.name == config.name.as_str())
             && recorded.node_id != own.0
@@ -135,11 +143,8 @@ async fn ask_all(config: &ServerConfig, host: &Host, own: NodeId) -> Result<Answ
             return Err(FoundingError::DataGone { name: config.name.clone(), recorded, own });
         }
         founded |= !answer.pristine;
-        let peer = PeerNode {
-            name: answer.node_name,
-            peer_address: address,
-            client_address: answer.client_address,
-        };
+        let peer =
+            PeerNode { name: answer.node_name, peer_address: address, client_address: answer.client_address };
         members.insert(NodeId(answer.node_id), peer);
     }
     Ok(match (founded, missing.is_empty()) {

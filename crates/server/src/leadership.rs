@@ -71,7 +71,8 @@ async fn lead(coordinator: &Arc<Coordinator>, router: &Arc<Router>, replica: &Re
     let own = leader_info(replica, coordinator.node);
     tracing::info!(node = %coordinator.config.name, term = term.0, "leads and serves");
     router.set(coordinator, Route::Here, own);
-    publish_key(replica, coordinator.node, coordinator.signer.id().clone(), coordinator.signer.public()).await;
+    publish_key(replica, coordinator.node, coordinator.signer.id().clone(), coordinator.signer.public())
+        .await;
 }
 
 /// Proposes until it is decided. Ends with the term: the caller drops it when leadership changes.

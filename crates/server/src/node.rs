@@ -11,9 +11,10 @@ use palisade_core::ids::NodeId;
 use palisade_host::{Host, Incoming};
 use palisade_proto::raft::v1::relay_server::RelayServer;
 use palisade_raft::{
-    Engine, FileSnapshots, Identity, Introduction, MemoryEngine, MemorySnapshots, Observer, OpenError, Replica,
-    ReplicaConfig, SnapshotStore, open_sled,
+    Engine, FileSnapshots, Identity, Introduction, MemoryEngine, MemorySnapshots, Observer, OpenError,
+    Replica, ReplicaConfig, SnapshotStore, open_sled,
 };
+use prometheus_client::registry::Registry;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -24,8 +25,8 @@ use crate::forward::RelayService;
 use crate::founding::{self, FoundingError};
 use crate::grpc::{self, Door};
 use crate::http::{self, Http};
-use crate::lease::{LeaseClock, LeaseConfig, proposer};
 use crate::leadership;
+use crate::lease::{LeaseClock, LeaseConfig, proposer};
 use crate::metrics::Metrics;
 use crate::observer::ApplyObserver;
 use crate::signer::{Signer, SignerError};
@@ -144,6 +145,7 @@ pub struct Node {
     replica: Replica,
     tasks: JoinSet<()>,
     listeners: CancellationToken,
+    registry: Arc<Registry>,
     failure: watch::Receiver<Option<Failure>>,
 }
 
@@ -189,12 +191,13 @@ impl Node {
         let peer_address = local(&config.peer_listen, peer_listener.local_addr())?;
         let advertised = config.advertise.clone().unwrap_or_else(|| client_address.to_string());
 
-        let metrics = Arc::new(Metrics::new());
+        let mut registry = Registry::default();
+        let metrics = Metrics::new(&mut registry, env!("CARGO_PKG_VERSION"));
         let parts = CoordinatorParts {
             config: config.clone(),
             host: host.clone(),
             node,
-            metrics: metrics.clone(),
+            metrics,
             signer,
             clock: LeaseClock::new(LeaseConfig::default()),
         };
@@ -224,6 +227,7 @@ impl Node {
             replica,
             tasks: JoinSet::new(),
             listeners: CancellationToken::new(),
+            registry: Arc::new(registry),
             failure,
         };
         node.serve_peers(peer_listener, failed.clone());
@@ -284,7 +288,7 @@ impl Node {
         let metrics = coordinator.metrics.clone();
         let rounds = coordinator.rounds.clone();
         let wait = coordinator.config.timing.election_timeout();
-        self.tasks.spawn(rounds.run(replica.clone(), wait, move |took| metrics.round(took)));
+        self.tasks.spawn(rounds.run(replica.clone(), wait, move |took| metrics.keepalive_round(took)));
         self.tasks.spawn(proposer::run(coordinator.clone()));
         self.tasks.spawn(leadership::run(coordinator.clone(), router.clone(), replica.clone()));
         let (config, host, node) = (coordinator.config.clone(), coordinator.host.clone(), coordinator.node);
@@ -306,7 +310,12 @@ impl Node {
     }
 
     fn http(&self) -> Http {
-        Http { coordinator: self.coordinator.clone(), router: self.router.clone(), replica: self.replica.clone() }
+        Http {
+            coordinator: self.coordinator.clone(),
+            router: self.router.clone(),
+            replica: self.replica.clone(),
+            registry: self.registry.clone(),
+        }
     }
 
     /// Where clients reach it.
@@ -425,10 +434,9 @@ async fn identity(config: &ServerConfig, host: &Host, storage: &NodeStorage) -> 
         cluster_id: None,
         incarnation: None,
     };
-    palisade_raft::save_identity(&storage.engine, identity).await.map_err(|source| NodeError::Io {
-        path: PathBuf::from("identity"),
-        source,
-    })?;
+    palisade_raft::save_identity(&storage.engine, identity)
+        .await
+        .map_err(|source| NodeError::Io { path: PathBuf::from("identity"), source })?;
     Ok(node)
 }
 

@@ -26,7 +26,6 @@ impl Observer for ApplyObserver {
             tap.applied(at, command, applied, table);
         }
         let coordinator = &self.coordinator;
-        coordinator.metrics.applied(&applied.events);
         if tracing::enabled!(target: "audit", tracing::Level::INFO) {
             for event in &applied.events {
                 audit(at, event);
@@ -35,6 +34,7 @@ impl Observer for ApplyObserver {
         if coordinator.serving().is_none() {
             return;
         }
+        coordinator.metrics.counted(command, applied);
         let now = coordinator.host.clock.now();
         coordinator.clock.lock().applied(now, at, applied);
         let index = table.header().token_base.at(at.index);

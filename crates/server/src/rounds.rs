@@ -64,7 +64,11 @@ impl Rounds {
         }
     }
 
-    async fn round(replica: &Replica, wait: Duration, took: &impl Fn(Duration)) -> Result<LogIndex, Unproved> {
+    async fn round(
+        replica: &Replica,
+        wait: Duration,
+        took: &impl Fn(Duration),
+    ) -> Result<LogIndex, Unproved> {
         for _ in 0..2 {
             let began = tokio::time::Instant::now();
             match replica.confirm_leadership(wait).await {
@@ -73,7 +77,9 @@ impl Rounds {
                     return Ok(index);
                 }
                 Err(ConfirmError::NoQuorum) => {}
-                Err(ConfirmError::NotLeader { .. } | ConfirmError::Stopped(_)) => return Err(Unproved::NotLeader),
+                Err(ConfirmError::NotLeader { .. } | ConfirmError::Stopped(_)) => {
+                    return Err(Unproved::NotLeader);
+                }
             }
         }
         Err(Unproved::NoQuorum)

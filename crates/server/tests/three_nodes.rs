@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use palisade_core::ids::{ClusterName, NodeName};
 use palisade_host::Host;
-use palisade_proto::v1::{self, cluster_client::ClusterClient, locks_client::LocksClient, sessions_client::SessionsClient};
+use palisade_proto::v1::{
+    self, cluster_client::ClusterClient, locks_client::LocksClient, sessions_client::SessionsClient,
+};
 use palisade_server::{InitialMember, Node, ServerConfig};
 
 fn free() -> String {
@@ -55,7 +57,8 @@ async fn a_lock_is_granted_through_every_node_and_its_token_is_the_log_index() {
         let mut sessions = SessionsClient::connect(url.clone()).await.expect("it connects");
         let mut locks = LocksClient::connect(url.clone()).await.expect("it connects");
         let open = v1::OpenSession { client: "a test".to_owned(), ..v1::OpenSession::default() };
-        let opened = sessions.open(v1::OpenSessionCall { open: Some(open) }).await.expect("it opens").into_inner();
+        let opened =
+            sessions.open(v1::OpenSessionCall { open: Some(open) }).await.expect("it opens").into_inner();
         let call = v1::AcquireCall {
             session: opened.session,
             secret: opened.secret.clone(),
@@ -70,7 +73,8 @@ async fn a_lock_is_granted_through_every_node_and_its_token_is_the_log_index() {
 
         let again = locks.acquire(call).await.expect("a repeat gets the same grant").into_inner();
         assert_eq!(again.grant_index, grant.grant_index);
-        let view = locks.get(v1::GetLock { lock: "orders/7".to_owned() }).await.expect("it is read").into_inner();
+        let view =
+            locks.get(v1::GetLock { lock: "orders/7".to_owned() }).await.expect("it is read").into_inner();
         let Some(v1::slot_view::State::Held(tenure)) = &view.slots[0].state else { panic!("{view:?}") };
         assert_eq!(tenure.begin_index + view.token_base, tenure.token);
 
@@ -78,7 +82,8 @@ async fn a_lock_is_granted_through_every_node_and_its_token_is_the_log_index() {
             what: Some(v1::check_item::What::Sequencer(grant.sequencers[0].clone())),
             lock: "orders/7".to_owned(),
         };
-        let mut sequencers = v1::sequencers_client::SequencersClient::connect(url.clone()).await.expect("it connects");
+        let mut sequencers =
+            v1::sequencers_client::SequencersClient::connect(url.clone()).await.expect("it connects");
         let check = v1::Check { items: vec![item] };
         let answer = sequencers.check(check.clone()).await.expect("it is checked").into_inner();
         assert_eq!(answer.verdicts[0].state(), v1::verdict::State::Current, "{answer:?}");
@@ -87,8 +92,13 @@ async fn a_lock_is_granted_through_every_node_and_its_token_is_the_log_index() {
             .keep_alive(v1::KeepAliveCall { session: opened.session, secret: opened.secret.clone() })
             .await
             .expect("it is renewed");
-        let release = v1::Release { acquisition: grant.acquisition, token: part.token, ..v1::Release::default() };
-        let call = v1::ReleaseCall { session: opened.session, secret: opened.secret.clone(), release: Some(release) };
+        let release =
+            v1::Release { acquisition: grant.acquisition, token: part.token, ..v1::Release::default() };
+        let call = v1::ReleaseCall {
+            session: opened.session,
+            secret: opened.secret.clone(),
+            release: Some(release),
+        };
         locks.release(call).await.expect("it is released");
         let answer = sequencers.check(check).await.expect("it is checked").into_inner();
         assert_eq!(answer.verdicts[0].state(), v1::verdict::State::Ended, "{answer:?}");

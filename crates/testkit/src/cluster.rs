@@ -195,7 +195,9 @@ impl ProcessCluster {
                     self.nodes[node].child = None;
                     return status.code();
                 }
-                Ok(None) if std::time::Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+                Ok(None) if std::time::Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(20))
+                }
                 Ok(None) | Err(_) => return None,
             }
         }
@@ -229,7 +231,8 @@ impl Drop for ProcessCluster {
 fn addresses(cluster: u32, number: usize) -> io::Result<(String, String)> {
     // All of 127/8 is loopback: a process takes a net of its own, so that no port is ever taken twice.
     let pid = std::process::id();
-    let host = format!("127.{}.{}.{}", 1 + (pid >> 8) % 250, pid % 256, (cluster * 8 + number as u32) % 250 + 1);
+    let host =
+        format!("127.{}.{}.{}", 1 + (pid >> 8) % 250, pid % 256, (cluster * 8 + number as u32) % 250 + 1);
     // The range above keeps clear of ports that the system hands out.
     let base = 7_170 + (cluster / 31 % 1_000) * 10;
     Ok((format!("{host}:{base}"), format!("{host}:{}", base + 1)))
@@ -243,4 +246,3 @@ fn addresses(_: u32, _: usize) -> io::Result<(String, String)> {
     };
     Ok((free()?, free()?))
 }
-

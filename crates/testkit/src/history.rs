@@ -61,7 +61,8 @@ impl History {
             }
             Some(seen) if seen.as_slice() == events => {}
             Some(seen) => {
-                self.violations.push(format!("{node} applied entry {index} as {events:?}, another as {seen:?}"));
+                self.violations
+                    .push(format!("{node} applied entry {index} as {events:?}, another as {seen:?}"));
             }
         }
     }
@@ -140,21 +141,34 @@ impl History {
                     Event::Granted { grant, .. } => {
                         for part in &grant.parts {
                             let slot = (part.lock.clone(), part.slot);
-                            if let Some(holder) = holders.insert(slot.clone(), (grant.acquisition, part.token)) {
+                            if let Some(holder) =
+                                holders.insert(slot.clone(), (grant.acquisition, part.token))
+                            {
                                 let id = grant.acquisition;
-                                wrong.push(format!("entry {index}: {} is granted to {id} while {holder:?} holds it", part.lock));
+                                wrong.push(format!(
+                                    "entry {index}: {} is granted to {id} while {holder:?} holds it",
+                                    part.lock
+                                ));
                             }
                             if last.insert(slot, part.token).is_some_and(|before| before >= part.token) {
-                                wrong.push(format!("entry {index}: token {} of {} does not rise", part.token, part.lock));
+                                wrong.push(format!(
+                                    "entry {index}: token {} of {} does not rise",
+                                    part.token, part.lock
+                                ));
                             }
                             if !granted.insert((grant.acquisition, part.lock.clone(), part.slot)) {
-                                wrong.push(format!("entry {index}: {} is granted {} twice", grant.acquisition, part.lock));
+                                wrong.push(format!(
+                                    "entry {index}: {} is granted {} twice",
+                                    grant.acquisition, part.lock
+                                ));
                             }
                         }
                     }
                     Event::HoldEnded { acquisition, lock, slot, token, .. } => {
                         if holders.remove(&(lock.clone(), *slot)) != Some((*acquisition, *token)) {
-                            wrong.push(format!("entry {index}: {acquisition} ends a tenure of {lock} that it has not"));
+                            wrong.push(format!(
+                                "entry {index}: {acquisition} ends a tenure of {lock} that it has not"
+                            ));
                         }
                     }
                     _ => {}
@@ -192,7 +206,10 @@ impl History {
             for pair in beliefs.windows(2) {
                 let until = pair[0].until.unwrap_or(Duration::MAX);
                 if pair[1].from < until {
-                    wrong.push(format!("{:?} and {:?} believe in one lock at the same time", pair[0], pair[1]));
+                    wrong.push(format!(
+                        "{:?} and {:?} believe in one lock at the same time",
+                        pair[0], pair[1]
+                    ));
                 }
             }
         }

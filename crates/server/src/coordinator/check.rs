@@ -13,6 +13,7 @@ use palisade_proto::v1::{self, response, verdict::State};
 
 use super::{Attachment, Coordinator};
 use crate::error;
+use crate::metrics::CheckResult;
 use crate::signer::{KeySet, SequencerError, Verified};
 
 /// A question whose signature, if it has one, was looked at.
@@ -90,7 +91,10 @@ impl Coordinator {
 
     fn verified(&self, text: &str) -> Question {
         let Some(replica) = self.replica() else {
-            return Question::Answered(convert::sequencer::refused(State::UnknownKey, "this node is starting"));
+            return Question::Answered(convert::sequencer::refused(
+                State::UnknownKey,
+                "this node is starting",
+            ));
         };
         let keys = replica.read(KeySet::of);
         match self.verifier.verify(text, &keys) {
@@ -129,7 +133,16 @@ impl Coordinator {
 
     fn count(&self, answer: &v1::CheckAnswer) {
         for verdict in &answer.verdicts {
-            self.metrics.sequencer_checked(verdict.state());
+            let result = match verdict.state() {
+                State::Current => CheckResult::Current,
+                State::Superseded => CheckResult::Superseded,
+                State::Ended => CheckResult::Ended,
+                State::UnknownKey => CheckResult::UnknownKey,
+                State::Forged | State::Unspecified => CheckResult::Forged,
+                State::WrongLock => CheckResult::WrongLock,
+                State::NeverGranted => CheckResult::NeverGranted,
+            };
+            self.metrics.sequencer_checks.count(result);
         }
     }
 }

@@ -57,7 +57,8 @@ impl Coordinator {
             let mut names: Vec<&LockName> = names.filter(within).collect();
             names.sort_unstable();
             let more = names.len() > limit;
-            let locks = names.into_iter().take(limit).map(|name| coordinator.lock_view(table, name)).collect();
+            let locks =
+                names.into_iter().take(limit).map(|name| coordinator.lock_view(table, name)).collect();
             let index = table.header().token_base.at(table.header().applied);
             response::Result::Locks(v1::LockList { locks, more, index })
         });
@@ -87,7 +88,13 @@ impl Coordinator {
 
     /// A signed statement of what the session's acquisition holds. Needs no round: a grant that was is proved for
     /// ever, and resources refuse it once a newer one wrote.
-    pub(super) fn get_sequencer(&self, to: &Attachment, tag: u64, session: SessionId, get: &v1::GetSequencer) {
+    pub(super) fn get_sequencer(
+        &self,
+        to: &Attachment,
+        tag: u64,
+        session: SessionId,
+        get: &v1::GetSequencer,
+    ) {
         let wanted = match convert::sequencer::get_sequencer(session, get) {
             Ok(wanted) => wanted,
             Err(bad) => return to.answer(error::response(tag, session.0, bad.into())),

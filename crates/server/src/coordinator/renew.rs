@@ -10,12 +10,14 @@ use palisade_proto::v1;
 use super::{Attachment, Coordinator};
 use crate::error;
 use crate::lease::Hold;
+use crate::metrics::Op;
 
 impl Coordinator {
     /// Renews the sessions of one frame, from its receipt, once a round that begins now has proved that this node
     /// still leads, and in the same term.
     pub(super) fn renew(self: &Arc<Self>, to: &Arc<Attachment>, renew: v1::Renew, received: Moment) {
         let number = renew.number;
+        self.metrics.requests.count(Op::Renew);
         let refused = move |error| v1::Renewed { number, ended: Vec::new(), error: Some(error) };
         let Some(serving) = self.serving() else { return to.renewed(refused(error::not_leader())) };
         if !self.has_quorum() {
@@ -69,7 +71,9 @@ impl Coordinator {
         let Some(replica) = self.replica().filter(|_| !sessions.is_empty()) else { return Vec::new() };
         replica.read(|table| {
             let ended = sessions.iter().map(|session| {
-                let how = table.ended_session(*session).map_or(v1::Ended::Unspecified, |e| convert::words::ended(e.ended));
+                let how = table
+                    .ended_session(*session)
+                    .map_or(v1::Ended::Unspecified, |e| convert::words::ended(e.ended));
                 v1::EndedSession { session: session.0, ended: how.into() }
             });
             ended.collect()

@@ -13,6 +13,7 @@ use palisade_raft::{Decided, Outcome, Proposal, Sink};
 use super::{Attachment, Coordinator};
 use crate::error;
 use crate::lease::Hold;
+use crate::metrics::{Failure, Op};
 
 /// A request that goes to the log: what its answer needs.
 struct Ask {
@@ -64,7 +65,7 @@ impl Coordinator {
         let Some(op) = &request.op else {
             return refuse(error::bad_argument("the request has no operation"));
         };
-        self.metrics.request(op_name(op));
+        self.metrics.requests.count(counted_as(op));
         match op {
             request::Op::Open(open) => match self.open_command(to, open) {
                 Ok((command, drawn)) => Some(self.propose(to, Ask { drawn, ..ask }, command, None)),
@@ -93,10 +94,13 @@ impl Coordinator {
                 self.get_sequencer(to, tag, session, get);
                 None
             }
-            request::Op::Close(_) => self.session_command(to, ask, Ok(Command::CloseSession(CloseSession { session }))),
+            request::Op::Close(_) => {
+                self.session_command(to, ask, Ok(Command::CloseSession(CloseSession { session })))
+            }
             request::Op::Acquire(acquire) => {
                 let ask = Ask { want_sequencer: acquire.want_sequencer, ..ask };
-                let command = convert::lock::acquire(session, acquire, self.lock_delay_default()).map(Command::Acquire);
+                let command =
+                    convert::lock::acquire(session, acquire, self.lock_delay_default()).map(Command::Acquire);
                 self.session_command(to, ask, command)
             }
             request::Op::Release(release) => {
@@ -131,7 +135,11 @@ impl Coordinator {
         };
         let floor = self.config.timing.election_timeout() * 3;
         if u128::from(asked.ttl.0) < floor.as_millis() {
-            let words = format!("a TTL of {} ms is below three election timeouts, {} ms", asked.ttl.0, floor.as_millis());
+            let words = format!(
+                "a TTL of {} ms is below three election timeouts, {} ms",
+                asked.ttl.0,
+                floor.as_millis()
+            );
             return Err(error::bad_argument(words));
         }
         let command = OpenSession {
@@ -180,16 +188,17 @@ impl Coordinator {
             }
             match outcome {
                 Outcome::Decided(decided) => coordinator.decided(&to, ask, decided),
-                Outcome::NotAppended { .. } => coordinator.undecided(&to, &ask, error::not_leader()),
-                Outcome::Unknown => coordinator.undecided(&to, &ask, error::outcome_unknown()),
+                Outcome::NotAppended { .. } => {
+                    coordinator.metrics.proposals_failed.count(Failure::NotLeader);
+                    to.answer(error::response(ask.tag, ask.session.0, error::not_leader()));
+                }
+                Outcome::Unknown => {
+                    coordinator.metrics.proposals_failed.count(Failure::OutcomeUnknown);
+                    to.answer(error::response(ask.tag, ask.session.0, error::outcome_unknown()));
+                }
             }
         });
         Proposal { command, sink }
-    }
-
-    fn undecided(&self, to: &Attachment, ask: &Ask, error: v1::Error) {
-        self.metrics.proposal_failed(&error.name);
-        to.answer(error::response(ask.tag, ask.session.0, error));
     }
 
     /// Called from the apply loop, right after the entry's events: what is registered here sees every later event.
@@ -243,18 +252,17 @@ pub(super) fn hash_of(secret: &[u8]) -> SecretHash {
     SecretHash(Sha256::digest(secret).into())
 }
 
-fn op_name(op: &request::Op) -> &'static str {
+fn counted_as(op: &request::Op) -> Op {
     match op {
-        request::Op::Open(_) => "open",
-        request::Op::Bind(_) => "bind",
-        request::Op::Close(_) => "close",
-        request::Op::Acquire(_) => "acquire",
-        request::Op::Release(_) => "release",
-        request::Op::Cancel(_) => "cancel",
-        request::Op::Sequencer(_) => "sequencer",
-        request::Op::Check(_) => "check",
-        request::Op::GetLock(_) => "get_lock",
-        request::Op::ListLocks(_) => "list_locks",
+        request::Op::Open(_) => Op::Open,
+        request::Op::Bind(_) => Op::Bind,
+        request::Op::Close(_) => Op::Close,
+        request::Op::Acquire(_) => Op::Acquire,
+        request::Op::Release(_) => Op::Release,
+        request::Op::Cancel(_) => Op::Cancel,
+        request::Op::Sequencer(_) => Op::GetSequencer,
+        request::Op::Check(_) => Op::Check,
+        request::Op::GetLock(_) => Op::GetLock,
+        request::Op::ListLocks(_) => Op::ListLocks,
     }
 }
-

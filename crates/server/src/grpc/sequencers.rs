@@ -10,7 +10,10 @@ pub(super) struct Sequencers(pub(super) Door);
 
 #[tonic::async_trait]
 impl sequencers_server::Sequencers for Sequencers {
-    async fn get(&self, request: Request<v1::GetSequencerCall>) -> Result<Response<v1::SequencerAnswer>, Status> {
+    async fn get(
+        &self,
+        request: Request<v1::GetSequencerCall>,
+    ) -> Result<Response<v1::SequencerAnswer>, Status> {
         let call = request.into_inner();
         let get = request::Op::Sequencer(call.sequencer.unwrap_or_default());
         match single::call(&self.0, Some((call.session, call.secret)), get).await? {

@@ -26,7 +26,10 @@ impl sessions_server::Sessions for Sessions {
         Ok(Response::new(Frames { queue, _open: open.drop_guard() }))
     }
 
-    async fn open(&self, request: Request<v1::OpenSessionCall>) -> Result<Response<v1::SessionOpened>, Status> {
+    async fn open(
+        &self,
+        request: Request<v1::OpenSessionCall>,
+    ) -> Result<Response<v1::SessionOpened>, Status> {
         let open = request.into_inner().open.unwrap_or_default();
         match single::call(&self.0, None, request::Op::Open(open)).await? {
             response::Result::Opened(opened) => Ok(Response::new(opened)),
@@ -39,7 +42,10 @@ impl sessions_server::Sessions for Sessions {
         single::keep_alive(&self.0, call.session, call.secret).await.map(Response::new)
     }
 
-    async fn close(&self, request: Request<v1::CloseSessionCall>) -> Result<Response<v1::SessionClosed>, Status> {
+    async fn close(
+        &self,
+        request: Request<v1::CloseSessionCall>,
+    ) -> Result<Response<v1::SessionClosed>, Status> {
         let call = request.into_inner();
         let close = request::Op::Close(v1::CloseSession {});
         match single::call(&self.0, Some((call.session, call.secret)), close).await? {

@@ -22,10 +22,9 @@ pub(crate) async fn run(coordinator: Arc<Coordinator>) {
         let now = coordinator.host.clock.now();
         let late = meter.tick(now);
         coordinator.watch_quorum();
-        coordinator.metrics.paused(late);
         if late >= PAUSE_MIN {
             let extended = coordinator.clock.lock().paused(now, late);
-            coordinator.metrics.extended(extended);
+            coordinator.metrics.paused(late, extended.longest);
             if coordinator.serving().is_some() {
                 tracing::warn!(?late, "this node stood still; leases were extended by as much");
             }

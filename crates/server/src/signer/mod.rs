@@ -87,6 +87,13 @@ impl Signer {
         }
     }
 
+    /// A key that is gone with the process.
+    pub fn drawn(entropy: &dyn Entropy) -> Result<Self, SignerError> {
+        let mut secret = [0; 32];
+        entropy.fill(&mut secret);
+        Self::from_key(SigningKey::from_bytes(&secret))
+    }
+
     fn from_pem(path: &Path, pem: &str) -> Result<Self, SignerError> {
         let metadata = fs::metadata(path).map_err(|source| io_error("read", path, source))?;
         let mode = metadata.permissions().mode() & 0o7777;

@@ -75,7 +75,9 @@ impl Router {
     pub(crate) fn set(&self, coordinator: &Coordinator, route: Route, leader: LeaderInfo) {
         {
             let mut current = self.current.write();
-            if matches!((&route, &current.route), (Route::Nowhere, Route::Nowhere)) && current.leader == leader {
+            if matches!((&route, &current.route), (Route::Nowhere, Route::Nowhere))
+                && current.leader == leader
+            {
                 return;
             }
             current.generation += 1;
@@ -194,7 +196,11 @@ impl EdgeStream {
         let received = self.coordinator.host.clock.now();
         let door = &self.coordinator.config.door;
         if frame.requests.len() > door.frame_requests_max {
-            let words = format!("a frame has {} requests; at most {} are allowed", frame.requests.len(), door.frame_requests_max);
+            let words = format!(
+                "a frame has {} requests; at most {} are allowed",
+                frame.requests.len(),
+                door.frame_requests_max
+            );
             return Err(tonic::Status::resource_exhausted(words));
         }
         let (generation, route) = {

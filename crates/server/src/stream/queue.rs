@@ -81,7 +81,10 @@ impl ClientQueue {
     }
 
     /// The next frame; none at the end.
-    pub(crate) fn poll_frame(&self, context: &mut Context<'_>) -> Poll<Option<Result<ServerFrame, tonic::Status>>> {
+    pub(crate) fn poll_frame(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<ServerFrame, tonic::Status>>> {
         let mut inner = self.inner.lock();
         if inner.finished {
             return Poll::Ready(None);

@@ -80,7 +80,14 @@ async fn take_turn(world: &World, client: usize, session: &Session, chance: u64)
 /// Works under a lock: writes as long as the guard says that it may, then releases or just lets go.
 async fn hold(world: &World, client: usize, guard: LockGuard, lock: LockName, chance: u64) {
     let token = guard.token();
-    let held = Held { client, lock: lock.clone(), token, acquisition: guard.acquisition(), from: now(), until: None };
+    let held = Held {
+        client,
+        lock: lock.clone(),
+        token,
+        acquisition: guard.acquisition(),
+        from: now(),
+        until: None,
+    };
     world.grants.lock().push(held.from);
     let entry = world.history.lock().granted(held);
     let work = Duration::from_millis(5 + (chance >> 40) % 400);

@@ -110,7 +110,9 @@ impl Schedule {
     fn strike(&self, sim: &mut Sim<'_>, nodes: &Nodes, fault: Fault) {
         match fault {
             Fault::CutFromPeers { node } => {
-                self.peers(node).iter().for_each(|peer| sim.partition(nodes::name(node).as_str(), peer.as_str()));
+                self.peers(node)
+                    .iter()
+                    .for_each(|peer| sim.partition(nodes::name(node).as_str(), peer.as_str()));
             }
             Fault::CutOff { node } => {
                 let others = self.everybody_but(node);
@@ -136,7 +138,9 @@ impl Schedule {
     fn heal(&self, sim: &mut Sim<'_>, nodes: &Nodes, fault: Fault) {
         match fault {
             Fault::CutFromPeers { node } => {
-                self.peers(node).iter().for_each(|peer| sim.repair(nodes::name(node).as_str(), peer.as_str()));
+                self.peers(node)
+                    .iter()
+                    .for_each(|peer| sim.repair(nodes::name(node).as_str(), peer.as_str()));
             }
             Fault::CutOff { node } => {
                 let others = self.everybody_but(node);

@@ -101,7 +101,10 @@ impl Nodes {
 
 fn config(node: usize, count: usize) -> Result<ServerConfig, Box<dyn std::error::Error>> {
     let members = (0..count).map(|member| {
-        Ok(InitialMember { name: NodeName::new(&name(member))?, peer_address: format!("{}:{PEER_PORT}", name(member)) })
+        Ok(InitialMember {
+            name: NodeName::new(&name(member))?,
+            peer_address: format!("{}:{PEER_PORT}", name(member)),
+        })
     });
     let members = members.collect::<Result<Vec<_>, palisade_core::ids::NameError>>()?;
     let mut config = ServerConfig::new(NodeName::new(&name(node))?, ClusterName::new("sim")?, members);

@@ -4,6 +4,11 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use palisade_core::ids::NodeName;
+use palisade_server::InitialMember;
+
+use crate::commands::dev::DevArgs;
+use crate::commands::serve::ServeArgs;
 
 use crate::exit::Exit;
 
@@ -69,6 +74,10 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run one node
+    Serve(ServeArgs),
+    /// Run three nodes in this process, for trying things out
+    Dev(DevArgs),
     /// Run a command while holding a lock
     Lock(LockArgs),
     /// Is a sequencer still good? The exit code is the answer
@@ -212,7 +221,14 @@ pub(crate) struct ExecChildArgs {
 }
 
 /// A duration as people type it: 500ms, 10s, 1.5m, 2h, 1d.
-fn duration(text: &str) -> Result<Duration, String> {
+/// A member, as `--members` lists it.
+pub(crate) fn member(text: &str) -> Result<InitialMember, String> {
+    let (name, address) = text.split_once('=').ok_or("a member is name=host:port")?;
+    let name = NodeName::new(name).map_err(|bad| bad.to_string())?;
+    Ok(InitialMember { name, peer_address: address.to_owned() })
+}
+
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let unit_at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let seconds = match unit {

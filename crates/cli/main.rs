@@ -6,13 +6,17 @@ mod commands;
 mod exit;
 mod output;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-use args::{Cli, Command, Globals};
+use args::{Cli, Command};
 use commands::Failure;
 use exit::Exit;
 
@@ -24,7 +28,7 @@ fn main() -> ExitCode {
     if let Command::ExecChild(arguments) = &cli.command {
         return child::exec(arguments.parent, &arguments.command).into();
     }
-    log(&cli.globals);
+    log(&cli);
     let ended = run(&cli);
     let wrapper = matches!(cli.command, Command::Lock(_));
     match ended {
@@ -42,6 +46,8 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &cli.command {
+            Command::Serve(arguments) => commands::serve::run(arguments).await,
+            Command::Dev(arguments) => commands::dev::run(arguments).await,
             Command::Lock(arguments) => commands::lock::run(&cli.globals, arguments).await,
             Command::Check(arguments) => commands::check::run(&cli.globals, arguments).await,
             Command::Status(arguments) => commands::status::run(&cli.globals, arguments).await,
@@ -65,12 +71,24 @@ fn usage(error: &clap::Error) -> Exit {
 }
 
 /// What the libraries report, on stderr.
-fn log(globals: &Globals) {
-    let level = match (globals.quiet, globals.verbose) {
+///
+/// A node reports facts that a client command leaves out. One line for each grant is for those who ask for it.
+fn log(cli: &Cli) {
+    let (node, audit) = match &cli.command {
+        Command::Serve(arguments) => (true, arguments.audit),
+        Command::Dev(arguments) => (false, arguments.audit),
+        _ => (false, false),
+    };
+    let level = match (cli.globals.quiet, cli.globals.verbose + u8::from(node)) {
         (true, _) => LevelFilter::ERROR,
         (false, 0) => LevelFilter::WARN,
         (false, 1) => LevelFilter::INFO,
         (false, 2..) => LevelFilter::DEBUG,
     };
-    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false).init();
+    let audited = if audit { LevelFilter::INFO } else { LevelFilter::OFF };
+    let shown = Targets::new().with_default(level).with_target("audit", audited);
+    let ansi = std::io::stderr().is_terminal();
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(audit).with_ansi(ansi);
+    tracing_subscriber::registry().with(lines.with_filter(shown)).init();
 }

@@ -50,7 +50,6 @@ pub(crate) async fn run(arguments: &DevArgs) -> Result<Exit, Failure> {
         config.peer_listen = address(number, 1)?;
         if let Some(directory) = &arguments.data_dir {
             let directory = directory.join(format!("n{number}"));
-            config.key_file = Some(directory.join("signing.key"));
             config.storage = Storage::Disk(directory);
         }
         nodes.push(Node::start(config, Host::system()).await.map_err(anyhow::Error::from)?);
@@ -59,9 +58,13 @@ pub(crate) async fn run(arguments: &DevArgs) -> Result<Exit, Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let failure = {
-        let failures = nodes.iter_mut().map(|node| Box::pin(node.failed()));
+        let [first, second, third] = nodes.as_mut_slice() else {
+            return Err(anyhow::anyhow!("not three nodes").into());
+        };
         tokio::select! {
-            (failure, _, _) = futures_util::future::select_all(failures) => Some(failure),
+            failure = first.failed() => Some(failure),
+            failure = second.failed() => Some(failure),
+            failure = third.failed() => Some(failure),
             _ = terminate.recv() => None,
             _ = interrupt.recv() => None,
         }

@@ -1,8 +1,10 @@
 //! One file for each command, and what they share: the client, and how failures become exit codes.
 
 pub(crate) mod check;
+pub(crate) mod dev;
 pub(crate) mod lock;
 pub(crate) mod locks;
+pub(crate) mod serve;
 pub(crate) mod status;
 mod view;
 pub(crate) mod who;

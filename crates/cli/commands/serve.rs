@@ -15,9 +15,11 @@ use crate::exit::Exit;
 
 /// `palisade serve`
 #[derive(Debug, Args)]
-#[command(after_help = "Example, the first of three nodes (the others differ in --name, the addresses and --data-dir):
+#[command(
+    after_help = "Example, the first of three nodes (the others differ in --name, the addresses and --data-dir):
   palisade serve --name n1 --members n1=10.0.0.1:7171,n2=10.0.0.2:7171,n3=10.0.0.3:7171 \\
-      --listen 10.0.0.1:7170 --peer-listen 10.0.0.1:7171 --data-dir /var/lib/palisade --insecure")]
+      --listen 10.0.0.1:7170 --peer-listen 10.0.0.1:7171 --data-dir /var/lib/palisade --insecure"
+)]
 pub(crate) struct ServeArgs {
     /// This node, as in the list of members
     #[arg(long, env = "PALISADE_NAME", value_parser = NodeName::new)]
@@ -74,7 +76,6 @@ impl ServeArgs {
         config.peer_listen = self.peer_listen.clone();
         config.metrics_listen = self.metrics_listen.clone();
         config.storage = Storage::Disk(self.data_dir.clone());
-        config.key_file = Some(self.data_dir.join("signing.key"));
         config.insecure = self.insecure;
         config.timing = Timing {
             heartbeat: self.heartbeat,

@@ -39,6 +39,7 @@ pub(crate) async fn run(coordinator: Arc<Coordinator>, router: Arc<Router>, repl
                 if !changed {
                     return;
                 }
+                coordinator.metrics.leader_changed();
             }
             () = act => {}
         }

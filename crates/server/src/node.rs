@@ -14,7 +14,6 @@ use palisade_raft::{
     Engine, FileSnapshots, Identity, Introduction, MemoryEngine, MemorySnapshots, Observer, OpenError,
     Replica, ReplicaConfig, SnapshotStore, open_sled,
 };
-use prometheus_client::registry::Registry;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -145,7 +144,6 @@ pub struct Node {
     replica: Replica,
     tasks: JoinSet<()>,
     listeners: CancellationToken,
-    registry: Arc<Registry>,
     failure: watch::Receiver<Option<Failure>>,
 }
 
@@ -191,8 +189,7 @@ impl Node {
         let peer_address = local(&config.peer_listen, peer_listener.local_addr())?;
         let advertised = config.advertise.clone().unwrap_or_else(|| client_address.to_string());
 
-        let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry, env!("CARGO_PKG_VERSION"));
+        let metrics = Arc::new(Metrics::new());
         let parts = CoordinatorParts {
             config: config.clone(),
             host: host.clone(),
@@ -227,7 +224,6 @@ impl Node {
             replica,
             tasks: JoinSet::new(),
             listeners: CancellationToken::new(),
-            registry: Arc::new(registry),
             failure,
         };
         node.serve_peers(peer_listener, failed.clone());
@@ -288,7 +284,7 @@ impl Node {
         let metrics = coordinator.metrics.clone();
         let rounds = coordinator.rounds.clone();
         let wait = coordinator.config.timing.election_timeout();
-        self.tasks.spawn(rounds.run(replica.clone(), wait, move |took| metrics.keepalive_round(took)));
+        self.tasks.spawn(rounds.run(replica.clone(), wait, move |took| metrics.round(took)));
         self.tasks.spawn(proposer::run(coordinator.clone()));
         self.tasks.spawn(leadership::run(coordinator.clone(), router.clone(), replica.clone()));
         let (config, host, node) = (coordinator.config.clone(), coordinator.host.clone(), coordinator.node);
@@ -314,7 +310,6 @@ impl Node {
             coordinator: self.coordinator.clone(),
             router: self.router.clone(),
             replica: self.replica.clone(),
-            registry: self.registry.clone(),
         }
     }
 

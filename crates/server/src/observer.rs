@@ -34,7 +34,7 @@ impl Observer for ApplyObserver {
         if coordinator.serving().is_none() {
             return;
         }
-        coordinator.metrics.counted(command, applied);
+        coordinator.metrics.applied(command, applied);
         let now = coordinator.host.clock.now();
         coordinator.clock.lock().applied(now, at, applied);
         let index = table.header().token_base.at(at.index);

@@ -13,7 +13,6 @@ use palisade_proto::v1::{self, response, verdict::State};
 
 use super::{Attachment, Coordinator};
 use crate::error;
-use crate::metrics::CheckResult;
 use crate::signer::{KeySet, SequencerError, Verified};
 
 /// A question whose signature, if it has one, was looked at.
@@ -133,16 +132,7 @@ impl Coordinator {
 
     fn count(&self, answer: &v1::CheckAnswer) {
         for verdict in &answer.verdicts {
-            let result = match verdict.state() {
-                State::Current => CheckResult::Current,
-                State::Superseded => CheckResult::Superseded,
-                State::Ended => CheckResult::Ended,
-                State::UnknownKey => CheckResult::UnknownKey,
-                State::Forged | State::Unspecified => CheckResult::Forged,
-                State::WrongLock => CheckResult::WrongLock,
-                State::NeverGranted => CheckResult::NeverGranted,
-            };
-            self.metrics.sequencer_checks.count(result);
+            self.metrics.sequencer_checked(verdict.state());
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Coordinator {
     pub(crate) node: NodeId,
     /// Drawn by this process; a restarted leader of the same term is another.
     pub(crate) nonce: u64,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) signer: Signer,
     pub(crate) verifier: SequencerVerifier,
     pub(crate) waiters: Waiters,
@@ -69,7 +69,7 @@ pub(crate) struct CoordinatorParts {
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) host: Host,
     pub(crate) node: NodeId,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) signer: Signer,
     pub(crate) clock: LeaseClock,
 }

@@ -10,14 +10,13 @@ use palisade_proto::v1;
 use super::{Attachment, Coordinator};
 use crate::error;
 use crate::lease::Hold;
-use crate::metrics::Op;
 
 impl Coordinator {
     /// Renews the sessions of one frame, from its receipt, once a round that begins now has proved that this node
     /// still leads, and in the same term.
     pub(super) fn renew(self: &Arc<Self>, to: &Arc<Attachment>, renew: v1::Renew, received: Moment) {
         let number = renew.number;
-        self.metrics.requests.count(Op::Renew);
+        self.metrics.request("renew");
         let refused = move |error| v1::Renewed { number, ended: Vec::new(), error: Some(error) };
         let Some(serving) = self.serving() else { return to.renewed(refused(error::not_leader())) };
         if !self.has_quorum() {

@@ -13,7 +13,6 @@ use palisade_raft::{Decided, Outcome, Proposal, Sink};
 use super::{Attachment, Coordinator};
 use crate::error;
 use crate::lease::Hold;
-use crate::metrics::{Failure, Op};
 
 /// A request that goes to the log: what its answer needs.
 struct Ask {
@@ -65,7 +64,7 @@ impl Coordinator {
         let Some(op) = &request.op else {
             return refuse(error::bad_argument("the request has no operation"));
         };
-        self.metrics.requests.count(counted_as(op));
+        self.metrics.request(op_name(op));
         match op {
             request::Op::Open(open) => match self.open_command(to, open) {
                 Ok((command, drawn)) => Some(self.propose(to, Ask { drawn, ..ask }, command, None)),
@@ -188,17 +187,16 @@ impl Coordinator {
             }
             match outcome {
                 Outcome::Decided(decided) => coordinator.decided(&to, ask, decided),
-                Outcome::NotAppended { .. } => {
-                    coordinator.metrics.proposals_failed.count(Failure::NotLeader);
-                    to.answer(error::response(ask.tag, ask.session.0, error::not_leader()));
-                }
-                Outcome::Unknown => {
-                    coordinator.metrics.proposals_failed.count(Failure::OutcomeUnknown);
-                    to.answer(error::response(ask.tag, ask.session.0, error::outcome_unknown()));
-                }
+                Outcome::NotAppended { .. } => coordinator.undecided(&to, &ask, error::not_leader()),
+                Outcome::Unknown => coordinator.undecided(&to, &ask, error::outcome_unknown()),
             }
         });
         Proposal { command, sink }
+    }
+
+    fn undecided(&self, to: &Attachment, ask: &Ask, error: v1::Error) {
+        self.metrics.proposal_failed(&error.name);
+        to.answer(error::response(ask.tag, ask.session.0, error));
     }
 
     /// Called from the apply loop, right after the entry's events: what is registered here sees every later event.
@@ -252,17 +250,17 @@ pub(super) fn hash_of(secret: &[u8]) -> SecretHash {
     SecretHash(Sha256::digest(secret).into())
 }
 
-fn counted_as(op: &request::Op) -> Op {
+fn op_name(op: &request::Op) -> &'static str {
     match op {
-        request::Op::Open(_) => Op::Open,
-        request::Op::Bind(_) => Op::Bind,
-        request::Op::Close(_) => Op::Close,
-        request::Op::Acquire(_) => Op::Acquire,
-        request::Op::Release(_) => Op::Release,
-        request::Op::Cancel(_) => Op::Cancel,
-        request::Op::Sequencer(_) => Op::GetSequencer,
-        request::Op::Check(_) => Op::Check,
-        request::Op::GetLock(_) => Op::GetLock,
-        request::Op::ListLocks(_) => Op::ListLocks,
+        request::Op::Open(_) => "open",
+        request::Op::Bind(_) => "bind",
+        request::Op::Close(_) => "close",
+        request::Op::Acquire(_) => "acquire",
+        request::Op::Release(_) => "release",
+        request::Op::Cancel(_) => "cancel",
+        request::Op::Sequencer(_) => "sequencer",
+        request::Op::Check(_) => "check",
+        request::Op::GetLock(_) => "get_lock",
+        request::Op::ListLocks(_) => "list_locks",
     }
 }

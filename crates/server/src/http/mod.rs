@@ -1,7 +1,6 @@
 //! HTTP on the client port: health, metrics and the public keys.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router as Routes;
 use axum::extract::State;
@@ -9,7 +8,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use palisade_raft::Replica;
-use prometheus_client::registry::Registry;
 
 use crate::coordinator::Coordinator;
 use crate::metrics;
@@ -24,7 +22,6 @@ pub(crate) struct Http {
     pub(crate) coordinator: Arc<Coordinator>,
     pub(crate) router: Arc<Router>,
     pub(crate) replica: Replica,
-    pub(crate) registry: Arc<Registry>,
 }
 
 /// Everything that HTTP serves.
@@ -65,16 +62,8 @@ pub(crate) fn is_ready(coordinator: &Coordinator, router: &Router) -> bool {
 }
 
 async fn show_metrics(State(http): State<Http>) -> Response {
-    let shown = &http.coordinator.metrics;
-    let status = http.replica.status();
-    let role =
-        if http.coordinator.serving().is_some() { metrics::Role::Leader } else { metrics::Role::Other };
-    http.replica.read(|table| shown.state(table));
-    shown.raft(role, status.term.0, status.committed.0);
-    let micros = Duration::from_micros;
-    shown.flushes(micros(status.flush.p50_micros), micros(status.flush.p99_micros));
-    shown.streams.set(i64::try_from(http.router.stream_count()).unwrap_or(i64::MAX));
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::render(&http.registry)).into_response()
+    let text = http.coordinator.metrics.render(&http.replica, http.router.stream_count());
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
 async fn jwks(State(http): State<Http>) -> Response {

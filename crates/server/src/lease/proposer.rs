@@ -24,7 +24,8 @@ pub(crate) async fn run(coordinator: Arc<Coordinator>) {
         coordinator.watch_quorum();
         if late >= PAUSE_MIN {
             let extended = coordinator.clock.lock().paused(now, late);
-            coordinator.metrics.paused(late, extended.longest);
+            coordinator.metrics.paused(late);
+            coordinator.metrics.extended(extended);
             if coordinator.serving().is_some() {
                 tracing::warn!(?late, "this node stood still; leases were extended by as much");
             }

@@ -164,12 +164,12 @@ impl History {
                             }
                         }
                     }
-                    Event::HoldEnded { acquisition, lock, slot, token, .. } => {
-                        if holders.remove(&(lock.clone(), *slot)) != Some((*acquisition, *token)) {
-                            wrong.push(format!(
-                                "entry {index}: {acquisition} ends a tenure of {lock} that it has not"
-                            ));
-                        }
+                    Event::HoldEnded { acquisition, lock, slot, token, .. }
+                        if holders.remove(&(lock.clone(), *slot)) != Some((*acquisition, *token)) =>
+                    {
+                        wrong.push(format!(
+                            "entry {index}: {acquisition} ends a tenure of {lock} that it has not"
+                        ));
                     }
                     _ => {}
                 }

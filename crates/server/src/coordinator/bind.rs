@@ -20,6 +20,10 @@ impl Coordinator {
         let hash = hash_of(&bind.secret);
         replica.read(|table| {
             let result = match table.session(id) {
+                // Only a state that has applied the session's own entry may call it unknown (SPEC 7).
+                None if table.header().token_base.at(table.header().applied) < id.0 => {
+                    response::Result::Error(error::not_leader())
+                }
                 None => response::Result::Error(convert::refusal::refusal(&table.why_no_session(id))),
                 Some(session) if !same(&session.secret.0, &hash.0) || session.owner != to.principal => {
                     response::Result::Error(error::unauthenticated("this is not the session's secret"))

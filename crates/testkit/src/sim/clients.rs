@@ -35,16 +35,14 @@ async fn work(world: &World, client: usize) -> Result<(), Box<dyn std::error::Er
     config.name = ClientName::new(&name(client))?;
     config.ttl = TTL;
     // Some stay where they are, so that relays are used.
-    config.follow_leader = client % 2 == 0;
+    config.follow_leader = client.is_multiple_of(2);
     let until = scenario.hurt + scenario.heal;
     let host = host(seed, Arc::<Skew>::default());
     let pal = Client::new(config, host)?;
     let mut turn = 0;
     while now() < until {
-        let session = match tokio::time::timeout(Duration::from_secs(5), pal.open_session()).await {
-            Ok(Ok(session)) => session,
-            Ok(Err(_)) | Err(_) => continue,
-        };
+        let opened = tokio::time::timeout(Duration::from_secs(5), pal.open_session()).await;
+        let Ok(Ok(session)) = opened else { continue };
         while now() < until && session.remaining().is_some() {
             turn += 1;
             take_turn(world, client, &session, draw(seed, turn)).await;
@@ -67,12 +65,9 @@ async fn take_turn(world: &World, client: usize, session: &Session, chance: u64)
     };
     // Now and then the caller's own patience ends first; nothing may be left behind.
     let patience = Duration::from_millis(200 + (chance >> 24) % 6_000);
-    let guard = match tokio::time::timeout(patience, ask.acquire()).await {
-        Ok(Ok(guard)) => guard,
-        Ok(Err(_)) | Err(_) => {
-            tokio::time::sleep(Duration::from_millis(20 + (chance >> 32) % 100)).await;
-            return;
-        }
+    let Ok(Ok(guard)) = tokio::time::timeout(patience, ask.acquire()).await else {
+        tokio::time::sleep(Duration::from_millis(20 + (chance >> 32) % 100)).await;
+        return;
     };
     hold(world, client, guard, lock, chance).await;
 }

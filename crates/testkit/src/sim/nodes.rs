@@ -29,7 +29,7 @@ pub(crate) struct Nodes {
 
 struct SimNode {
     name: String,
-    engine: Arc<MemoryEngine>,
+    engine: Arc<Mutex<Arc<MemoryEngine>>>,
     snapshots: Arc<MemorySnapshots>,
     skew: Arc<Skew>,
     starts: Arc<Mutex<u64>>,
@@ -49,7 +49,7 @@ impl Nodes {
     pub(crate) fn new(world: &World) -> Self {
         let list = (0..world.scenario.nodes).map(|node| SimNode {
             name: name(node),
-            engine: Arc::new(MemoryEngine::new(FLUSH)),
+            engine: Arc::new(Mutex::new(Arc::new(MemoryEngine::new(FLUSH)))),
             snapshots: Arc::new(MemorySnapshots::default()),
             skew: Arc::default(),
             starts: Arc::default(),
@@ -64,7 +64,7 @@ impl Nodes {
             let (skew, starts) = (node.skew.clone(), node.starts.clone());
             let (history, count) = (self.world.history.clone(), self.world.scenario.nodes);
             sim.host(node.name.as_str(), move || {
-                let storage = NodeStorage { engine: engine.clone(), snapshots: snapshots.clone() };
+                let storage = NodeStorage { engine: engine.lock().clone(), snapshots: snapshots.clone() };
                 let (skew, starts) = (skew.clone(), starts.clone());
                 let history = history.clone();
                 async move {
@@ -86,7 +86,8 @@ impl Nodes {
     /// The power goes: what was not flushed is lost.
     pub(crate) fn crash(&self, sim: &mut Sim<'_>, node: usize) {
         sim.crash(self.list[node].name.as_str());
-        self.list[node].engine.crash();
+        let mut engine = self.list[node].engine.lock();
+        *engine = Arc::new(engine.crash());
     }
 
     pub(crate) fn restart(&self, sim: &mut Sim<'_>, node: usize) {

@@ -7,9 +7,9 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use palisade_core::ids::NodeName;
 use palisade_server::InitialMember;
 
+use crate::commands::demo::{DemoArgs, DemoWorkerArgs};
 use crate::commands::dev::DevArgs;
 use crate::commands::serve::ServeArgs;
-
 use crate::exit::Exit;
 
 /// A lock service whose locks are safe to lose: every grant bears a fencing token, and the resource refuses an older one.
@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run three nodes in this process, for trying things out
     Dev(DevArgs),
+    /// Show what happens to a paused holder's write, with real processes
+    Demo(DemoArgs),
     /// Run a command while holding a lock
     Lock(LockArgs),
     /// Is a sequencer still good? The exit code is the answer
@@ -88,6 +90,9 @@ pub(crate) enum Command {
     Locks(LocksArgs),
     /// Who holds a lock, who waits, and who held it before
     Who(WhoArgs),
+    /// A worker of the demo
+    #[command(hide = true)]
+    DemoWorker(DemoWorkerArgs),
     /// Becomes a command that dies with its parent
     #[command(hide = true)]
     ExecChild(ExecChildArgs),
@@ -220,7 +225,6 @@ pub(crate) struct ExecChildArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// A duration as people type it: 500ms, 10s, 1.5m, 2h, 1d.
 /// A member, as `--members` lists it.
 pub(crate) fn member(text: &str) -> Result<InitialMember, String> {
     let (name, address) = text.split_once('=').ok_or("a member is name=host:port")?;
@@ -228,6 +232,7 @@ pub(crate) fn member(text: &str) -> Result<InitialMember, String> {
     Ok(InitialMember { name, peer_address: address.to_owned() })
 }
 
+/// A duration as people type it: 500ms, 10s, 1.5m, 2h, 1d.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let unit_at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);

@@ -53,6 +53,8 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             Command::Status(arguments) => commands::status::run(&cli.globals, arguments).await,
             Command::Locks(arguments) => commands::locks::run(&cli.globals, arguments).await,
             Command::Who(arguments) => commands::who::run(&cli.globals, arguments).await,
+            Command::Demo(arguments) => commands::demo::run(&cli.globals, arguments).await,
+            Command::DemoWorker(arguments) => commands::demo::run_worker(&cli.globals, arguments).await,
             Command::ExecChild(arguments) => Ok(child::exec(arguments.parent, &arguments.command)),
         }
     })

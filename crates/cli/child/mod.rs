@@ -129,7 +129,7 @@ pub(crate) fn spawn(program: &Program<'_>, shown: &Shown) -> io::Result<Child> {
 }
 
 /// This program, even when its file was replaced since.
-fn own_path() -> io::Result<std::path::PathBuf> {
+pub(crate) fn own_path() -> io::Result<std::path::PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
 

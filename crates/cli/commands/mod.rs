@@ -1,6 +1,7 @@
 //! One file for each command, and what they share: the client, and how failures become exit codes.
 
 pub(crate) mod check;
+pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod lock;
 pub(crate) mod locks;

@@ -1,0 +1,147 @@
+//! The lock server of the demo: three `palisade serve` processes on this machine.
+
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use palisade_client::{CallError, Client, ClientConfig};
+use palisade_core::ids::{ClientName, LockName};
+use palisade_host::Host;
+use palisade_proto::v1;
+use tokio::time::{Instant, sleep};
+
+use super::process::Process;
+
+/// How many nodes.
+pub(super) const NODES: usize = 3;
+/// From the start of the processes to a healthy cluster.
+const READY_PATIENCE: Duration = Duration::from_secs(20);
+/// Between two questions.
+const LOOK: Duration = Duration::from_millis(20);
+/// For one answer.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+/// From SIGTERM to SIGKILL.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Three nodes and a client that looks at them. Dropped, the nodes are killed.
+pub(super) struct Cluster {
+    nodes: Vec<Process>,
+    endpoints: Vec<String>,
+    client: Client,
+}
+
+/// Who leads.
+pub(super) struct Leader {
+    pub(super) name: String,
+    pub(super) term: u64,
+}
+
+impl Cluster {
+    /// Starts the processes; their data and logs are in `folder`.
+    pub(super) fn start(folder: &Path) -> anyhow::Result<Self> {
+        let address = loopback();
+        let ports = ports(address, 2 * NODES)?;
+        let (clients, peers) = ports.split_at(NODES);
+        let members: Vec<String> =
+            peers.iter().enumerate().map(|(at, port)| format!("n{}={address}:{port}", at + 1)).collect();
+        let mut nodes = Vec::with_capacity(NODES);
+        for (at, (client, peer)) in clients.iter().zip(peers).enumerate() {
+            let name = format!("n{}", at + 1);
+            let arguments = [
+                "serve".to_owned(),
+                format!("--name={name}"),
+                "--cluster=demo".to_owned(),
+                format!("--members={}", members.join(",")),
+                format!("--listen={address}:{client}"),
+                format!("--peer-listen={address}:{peer}"),
+                format!("--data-dir={}", folder.join(&name).display()),
+            ];
+            nodes.push(Process::start(&name, &arguments, folder, false)?);
+        }
+        let endpoints: Vec<String> = clients.iter().map(|port| format!("{address}:{port}")).collect();
+        let mut settings = ClientConfig::new(endpoints.clone());
+        settings.name = ClientName::new("palisade demo").context("the client's name")?;
+        settings.request_timeout = ANSWER_PATIENCE;
+        let client = Client::new(settings, Host::system())?;
+        Ok(Self { nodes, endpoints, client })
+    }
+
+    /// For `--endpoints`.
+    pub(super) fn endpoints(&self) -> String {
+        self.endpoints.join(",")
+    }
+
+    /// Waits until all nodes are in and one of them leads.
+    pub(super) async fn ready(&mut self) -> anyhow::Result<Leader> {
+        let deadline = Instant::now() + READY_PATIENCE;
+        loop {
+            self.check()?;
+            let last = match self.client.status(false).await {
+                Ok(status) => match leader(&status) {
+                    Some(leader) => return Ok(leader),
+                    None => "no leader, or not all nodes are in".to_owned(),
+                },
+                Err(error) => error.to_string(),
+            };
+            if Instant::now() >= deadline {
+                bail!("the cluster was not ready within {READY_PATIENCE:?}: {last}");
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Who holds the lock, who waits, and who held it before. Linearizable.
+    pub(super) async fn view(&self, lock: &LockName) -> Result<v1::LockView, CallError> {
+        self.client.lock_view(lock).await
+    }
+
+    /// An error with the end of its log, if a node has ended.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        self.nodes.iter_mut().try_for_each(Process::check)
+    }
+
+    /// How many errors the nodes have logged.
+    pub(super) fn errors(&self) -> usize {
+        self.nodes.iter().map(Process::errors).sum()
+    }
+
+    /// Ends the nodes in order, as an operator would.
+    pub(super) async fn stop(self) {
+        for node in &self.nodes {
+            // One that has ended already needs no signal.
+            let _ = node.terminate();
+        }
+        for node in self.nodes {
+            let name = node.name().to_owned();
+            if let Err(error) = node.end(STOP_PATIENCE).await {
+                tracing::warn!(node = name, %error, "could not be ended");
+            }
+        }
+    }
+}
+
+fn leader(status: &v1::StatusAnswer) -> Option<Leader> {
+    let leader = status.leader.as_ref().filter(|leader| !leader.name.is_empty())?;
+    let answering = status.nodes.iter().filter(|node| node.role != "unreachable").count();
+    (status.healthy && answering == NODES).then(|| Leader { name: leader.name.clone(), term: status.term })
+}
+
+/// An address of this process alone where all of 127/8 is ours, so that nothing else on the machine is in the way.
+fn loopback() -> IpAddr {
+    if cfg!(target_os = "linux") {
+        let [_, high, middle, low] = std::process::id().to_be_bytes();
+        // Neither 127.0.0.x, where services listen, nor the broadcast address.
+        return Ipv4Addr::new(127, 64 | (high & 0x3f), middle, low).into();
+    }
+    Ipv4Addr::LOCALHOST.into()
+}
+
+/// Ports that are free now.
+fn ports(address: IpAddr, count: usize) -> anyhow::Result<Vec<u16>> {
+    let held: Vec<TcpListener> = (0..count)
+        .map(|_| TcpListener::bind((address, 0)))
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("looking for free ports on {address}"))?;
+    held.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}

@@ -99,9 +99,14 @@ pub(crate) fn acquire_error(lock: &LockName, error: v1::Error) -> AcquireError {
 
 pub(crate) fn release_error(error: v1::Error) -> ReleaseError {
     match ErrorName::parse(&error.name) {
-        Some(ErrorName::NotHeld | ErrorName::AlreadyEnded | ErrorName::BelowMark) => {
-            ReleaseError::NotHeld { ended: words::ended_from(error.ended), superseded_by: holder(&error) }
-        }
+        Some(
+            ErrorName::NotHeld
+            | ErrorName::AlreadyEnded
+            | ErrorName::BelowMark
+            | ErrorName::SessionExpired
+            | ErrorName::SessionEnded
+            | ErrorName::SessionClosed,
+        ) => ReleaseError::NotHeld { ended: words::ended_from(error.ended), superseded_by: holder(&error) },
         _ => ReleaseError::Refused { name: error.name, message: error.message },
     }
 }

@@ -58,7 +58,7 @@ impl Driver {
                 }
                 Meaning::NotBound => return self.not_bound(op, error),
                 Meaning::SessionOver(reason) if session_of(&op).is_some() => {
-                    return self.session_over(op, reason);
+                    return self.session_over(op, reason, error);
                 }
                 Meaning::SessionOver(_) | Meaning::Final => Err(error),
             },
@@ -83,7 +83,13 @@ impl Driver {
         }
     }
 
-    fn session_over(&mut self, op: Op, reason: LostReason) {
+    fn session_over(&mut self, op: Op, reason: LostReason, error: v1::Error) {
+        // A release that came too late is answered by who came after it, not by the end of the session alone.
+        if let Op::Release { session, number } = op
+            && error.holder.is_some()
+        {
+            self.released(session, number, Err(error));
+        }
         if let Some(session) = session_of(&op) {
             self.lose(session, reason);
         }

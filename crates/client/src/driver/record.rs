@@ -40,7 +40,12 @@ pub(super) enum Stage {
     /// Granted, and handed to the caller.
     Holding { held: Arc<Held> },
     /// To be released, repeated until it is decided.
-    Releasing { token: u64, reply: Option<oneshot::Sender<Result<Released, ReleaseError>>>, give_up: Instant },
+    Releasing {
+        slot: u32,
+        token: u64,
+        reply: Option<oneshot::Sender<Result<Released, ReleaseError>>>,
+        give_up: Instant,
+    },
 }
 
 pub(super) struct Acquisition {

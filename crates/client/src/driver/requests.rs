@@ -122,7 +122,8 @@ impl Driver {
         if let Some(acquisition) = acquisition
             && let Stage::Holding { held } = &acquisition.stage
         {
-            acquisition.stage = Stage::Releasing { token: held.token.get(), reply, give_up };
+            let (slot, token) = (held.slot.0, held.token.get());
+            acquisition.stage = Stage::Releasing { slot, token, reply, give_up };
             self.outgoing.push(Op::Release { session: id.0, number: number.0 });
             return;
         }
@@ -303,13 +304,16 @@ impl Driver {
     }
 
     fn prepare_release(&self, session: u64, number: u64) -> Prepared {
-        let stage = self.sessions.get(&session).and_then(|record| record.acquisitions.get(&number));
-        match stage.map(|acquisition| &acquisition.stage) {
-            Some(Stage::Releasing { token, .. }) => {
+        let acquisition = self.sessions.get(&session).and_then(|record| record.acquisitions.get(&number));
+        let lock = acquisition.map(|acquisition| acquisition.spec.lock.as_str().to_owned());
+        match acquisition.map(|acquisition| &acquisition.stage) {
+            Some(Stage::Releasing { slot, token, .. }) => {
+                // The lock is named, so that a release that comes too late hears who holds it now.
                 let release = v1::Release {
                     acquisition: Some(v1::AcquisitionId { session, number }),
+                    lock: lock.unwrap_or_default(),
+                    slot: *slot,
                     token: *token,
-                    ..v1::Release::default()
                 };
                 self.bound(session, Message::Release(release))
             }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use palisade_client::{AcquireError, LostReason, ReleaseError, SessionState};
 use palisade_core::reply::Ended;
-use palisade_proto::v1::SessionClosed;
 use palisade_proto::v1::cancelled::Was;
 use palisade_proto::v1::request::Op;
 use palisade_proto::v1::response::Result as Answer;
+use palisade_proto::v1::{self, SessionClosed};
 
 use crate::fake::{Scene, acquire, cancel, cancelled, granted, leader, orders, release, released, soon};
 
@@ -172,6 +172,41 @@ async fn a_stale_holder_s_release_says_that_it_held_nothing() {
     scene.stream.refuse(&request, "NOT_HELD").await;
     let outcome = soon(releasing).await.expect("it ran");
     assert!(matches!(outcome, Err(ReleaseError::NotHeld { .. })), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_holder_whose_session_ended_hears_who_came_after_it() {
+    let mut scene = Scene::start().await;
+    let asked = tokio::spawn(scene.session.lock(orders()).acquire());
+    let request = scene.stream.request().await;
+    scene.stream.grant(&request, 40).await;
+    let guard = soon(asked).await.expect("it ran").expect("a guard");
+    let releasing = tokio::spawn(guard.release());
+    let request = scene.stream.request().await;
+    assert_eq!(release(&request).lock, orders().as_str(), "else the cluster cannot tell");
+    let successor = v1::Holder {
+        acquisition: Some(v1::AcquisitionId { session: 9, number: 1 }),
+        mode: v1::Mode::Exclusive.into(),
+        token: 52,
+        grant_index: 52,
+        ..v1::Holder::default()
+    };
+    let error = v1::Error {
+        name: "SESSION_EXPIRED".to_owned(),
+        ended: v1::Ended::Expired.into(),
+        holder: Some(successor),
+        superseded_by: 52,
+        ..v1::Error::default()
+    };
+    scene.stream.respond(&request, Answer::Error(error)).await;
+    let outcome = soon(releasing).await.expect("it ran");
+    let Err(ReleaseError::NotHeld { ended, superseded_by: Some(by) }) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!((ended, by.token.get()), (Some(Ended::Expired), 52));
+    let lost = SessionState::Lost(LostReason::Ended(Ended::Expired));
+    let mut states = scene.session.states();
+    soon(states.wait_for(|state| *state == lost)).await.expect("the session is lost as well");
 }
 
 #[tokio::test]

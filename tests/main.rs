@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod cli;
+mod doors;
+mod faults;
 mod formats;
+mod live;
 mod model;
 mod tidy;

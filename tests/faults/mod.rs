@@ -1,0 +1,19 @@
+//! Real processes that are killed, stopped and woken: what was acknowledged must still be true afterwards.
+//!
+//! One file for each story. Each starts a cluster, works, hurts it, heals it, and looks. A fault only counts when it
+//! struck, so each story first sees that it did.
+
+mod dead_waiter;
+mod expired_holder;
+mod grant_everywhere;
+mod identity;
+mod isolated_leader;
+mod killed_leaders;
+mod late_release;
+mod load;
+mod one_frame;
+mod paused_leader;
+mod power_loss;
+mod repeats;
+mod sequencers;
+mod stopped_cluster;

@@ -93,7 +93,7 @@ pub enum OpenError {
     },
     /// What it holds is not what was written.
     #[error(
-        "{path} is damaged: {why}. Nothing was changed. This node may have confirmed what it no longer holds, so it \
+        "{path} is damaged: {why}. This node may have confirmed what it no longer holds, so it \
          must not go on under its id: move the data directory away, start the node under a new name, add it to the \
          cluster and remove the old member",
         path = path.display()

@@ -12,7 +12,9 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use super::{COMMITTED, IDENTITY, PURGED, RowSpan, VOTE, row_key};
+use super::flushed::Flushed;
+use super::open::Opened;
+use super::{COMMITTED, FLUSHED, IDENTITY, PURGED, RowSpan, VOTE, row_key};
 use crate::codec::log::{decode_row, encode_row};
 use crate::codec::seal;
 use crate::engine::{Done, Identity, LogPoint, Record, SavedVote};
@@ -49,6 +51,7 @@ pub(super) struct Flusher {
     db: sled::Db,
     tree: sled::Tree,
     file: File,
+    flushed: Flushed,
     rows: VecDeque<RowSpan>,
     flushes: Arc<FlushMeter>,
     fail: watch::Sender<Option<String>>,
@@ -67,15 +70,9 @@ struct Group {
 }
 
 impl Flusher {
-    pub(super) fn new(
-        db: sled::Db,
-        tree: sled::Tree,
-        file: File,
-        rows: VecDeque<RowSpan>,
-        flushes: Arc<FlushMeter>,
-        fail: watch::Sender<Option<String>>,
-    ) -> Self {
-        Self { db, tree, file, rows, flushes, fail, failed: None, group: Group::default() }
+    pub(super) fn new(opened: Opened, flushes: Arc<FlushMeter>, fail: watch::Sender<Option<String>>) -> Self {
+        let Opened { db, tree, file, flushed, rows, .. } = opened;
+        Self { db, tree, file, flushed, rows, flushes, fail, failed: None, group: Group::default() }
     }
 
     pub(super) fn run(mut self, queue: &Receiver<Op>) {
@@ -110,6 +107,8 @@ impl Flusher {
             Err(_) => "the log could not be written: the store gave up".to_owned(),
         };
         tracing::error!(why, "storage failed");
+        // The store flushes when its last handle goes. What the disk dropped once, a second flush would call written.
+        std::mem::forget(self.db.clone());
         self.fail.send_replace(Some(why.clone()));
         self.failed = Some(why);
     }
@@ -224,10 +223,13 @@ impl Flusher {
             }
         }
         self.group.bytes = 0;
+        let (number, record) = self.flushed.next();
+        self.put(FLUSHED, record)?;
         let began = Instant::now();
         self.db.flush()?;
         self.file.sync_data()?;
         self.flushes.record(began.elapsed());
+        self.flushed.tell(number)?;
         Ok(())
     }
 }

@@ -4,9 +4,11 @@
 //! thread owns the store, and each group of operations ends with sled's flush *and then* `fdatasync` on a handle of
 //! our own on the same file; only then is anything reported as done. Messages above a quarter of a segment would go to
 //! files that no flush covers, so segments have 8 MiB and rows stay small (see `codec::log`). sled cannot tell a torn
-//! tail from a lost one, so each row carries its checksum and its place, and a gap is refused at the start. What
-//! remains: a disk that lies about its cache can reorder the reuse of a segment.
+//! tail from a lost one, so each row carries its checksum and its place, a gap is refused at the start, and flushes are
+//! counted outside the store (see `flushed`). What remains: a disk that lies about its cache can reorder the reuse of a
+//! segment.
 
+mod flushed;
 mod flusher;
 mod open;
 
@@ -36,6 +38,7 @@ const VOTE: &[u8] = b"M:vote";
 const PURGED: &[u8] = b"M:purged";
 const COMMITTED: &[u8] = b"M:committed";
 const IDENTITY: &[u8] = b"M:ident";
+const FLUSHED: &[u8] = b"M:flushed";
 const ROW: u8 = b'L';
 
 fn row_key(first: u64) -> [u8; 9] {
@@ -62,16 +65,17 @@ struct SledEngine {
 ///
 /// # Errors
 ///
-/// When another process uses it, it cannot be read, or what it holds is not what was written. Nothing is ever repaired
-/// or dropped.
+/// When another process uses it, it cannot be read, or what it holds is not what was written. sled cuts its
+/// file off behind the last record that makes sense, before this can refuse it; it is refused again each time.
 pub fn open_sled(dir: &Path) -> Result<Arc<dyn Engine>, OpenError> {
-    let opened = open::open(dir)?;
+    let mut opened = open::open(dir)?;
     let flushes = Arc::new(FlushMeter::default());
     let (fail, failed) = watch::channel(None);
     let (ops, queue) = sync_channel(QUEUE);
     let tree = opened.tree.clone();
-    let identity = opened.identity;
-    let flusher = Flusher::new(opened.db, opened.tree, opened.file, opened.rows, flushes.clone(), fail);
+    let identity = opened.identity.take();
+    let recovered = std::mem::take(&mut opened.recovered);
+    let flusher = Flusher::new(opened, flushes.clone(), fail);
     let thread = std::thread::Builder::new()
         .name("flusher".into())
         .spawn(move || flusher.run(&queue))
@@ -82,7 +86,7 @@ pub fn open_sled(dir: &Path) -> Result<Arc<dyn Engine>, OpenError> {
         tree: Mutex::new(Some(tree)),
         path: dir.to_owned(),
         identity: Mutex::new(identity),
-        recovered: Mutex::new(Some(opened.recovered)),
+        recovered: Mutex::new(Some(recovered)),
         flushes,
         failed,
     }))

@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use super::{CACHE_BYTES, COMMITTED, IDENTITY, PURGED, ROW, RowSpan, SEGMENT_BYTES, VOTE, row_key};
+use super::flushed::Flushed;
+use super::{CACHE_BYTES, COMMITTED, FLUSHED, IDENTITY, PURGED, ROW, RowSpan, SEGMENT_BYTES, VOTE, row_key};
 use crate::codec::log::decode_row;
 use crate::codec::unseal;
 use crate::engine::{Identity, LogPoint, Record, Recovered, TAIL_BYTES};
@@ -16,6 +17,7 @@ pub(super) struct Opened {
     pub(super) tree: sled::Tree,
     /// Our own handle on sled's file, for `fdatasync`.
     pub(super) file: File,
+    pub(super) flushed: Flushed,
     pub(super) rows: VecDeque<RowSpan>,
     pub(super) recovered: Recovered,
     pub(super) identity: Option<Identity>,
@@ -40,11 +42,14 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
         Err(_) => return Err(OpenError::damaged(dir.join("db"), "the store could not make sense of it")),
     };
     let file = sync_files(dir)?;
-    let read = catch_unwind(AssertUnwindSafe(|| recover(dir, &tree)));
-    let (recovered, rows, identity) = read.unwrap_or_else(|_| {
+    let read = catch_unwind(AssertUnwindSafe(|| {
+        let flushed = Flushed::open(dir, record(dir, &tree, FLUSHED, "the number of the last flush")?)?;
+        Ok((flushed, recover(dir, &tree)?))
+    }));
+    let (flushed, (recovered, rows, identity)) = read.unwrap_or_else(|_| {
         Err(OpenError::damaged(dir.join("db"), "the store could not make sense of it"))
     })?;
-    Ok(Opened { db, tree, file, rows, recovered, identity })
+    Ok(Opened { db, tree, file, flushed, rows, recovered, identity })
 }
 
 fn refuse(dir: &Path, error: sled::Error) -> OpenError {

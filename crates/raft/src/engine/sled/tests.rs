@@ -143,7 +143,7 @@ fn a_newer_row_is_refused_by_its_version() {
 }
 
 #[test]
-fn scribbling_over_the_file_never_opens_as_something_else() {
+fn scribbling_over_the_file_is_refused() {
     let dir = TempDir::new().expect("a directory");
     let engine = open_sled(dir.path()).expect("it opens");
     append(&*engine, 1, records(1, 3_000)).expect("it appends");
@@ -153,12 +153,41 @@ fn scribbling_over_the_file_never_opens_as_something_else() {
     let mut bytes = fs::read(&db).expect("it reads");
     bytes[200_000..200_064].fill(0xa5);
     fs::write(&db, bytes).expect("it writes");
-    // A cut end is the one thing that looks like a crash; what is left must be what was written.
-    if let Ok(engine) = open_sled(dir.path()) {
-        let tail = engine.load().expect("it loads").tail;
-        let written = [records(1, 3_000), records(2, 3_000)].concat();
-        assert!(written.starts_with(&tail));
+    let error = open_sled(dir.path()).err().expect("it is damaged");
+    assert!(matches!(&error, OpenError::Damaged { path, .. } if *path == db), "{error}");
+}
+
+#[test]
+fn an_end_that_was_reported_and_is_gone_is_refused() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    for first in 1..=20 {
+        append(&*engine, first, records(1, 1)).expect("it appends");
     }
+    drop(engine);
+    let db = dir.path().join("db");
+    let whole = fs::read(&db).expect("it reads");
+    for kept in (0..whole.len()).step_by(whole.len() / 40) {
+        fs::write(&db, &whole[..kept]).expect("it writes");
+        let error = open_sled(dir.path()).err().unwrap_or_else(|| panic!("{kept} of {} bytes", whole.len()));
+        assert!(matches!(&error, OpenError::Damaged { .. }), "{kept} bytes: {error}");
+    }
+}
+
+#[test]
+fn a_write_that_was_torn_before_it_was_reported_is_no_damage() {
+    let dir = TempDir::new().expect("a directory");
+    let engine = open_sled(dir.path()).expect("it opens");
+    append(&*engine, 1, records(1, 10)).expect("it appends");
+    let (db, told) = (dir.path().join("db"), dir.path().join("flushed"));
+    let before = (fs::read(&db).expect("it reads").len(), fs::read(&told).expect("it reads"));
+    append(&*engine, 11, records(1, 10)).expect("it appends");
+    drop(engine);
+    let whole = fs::read(&db).expect("it reads");
+    fs::write(&db, &whole[..usize::midpoint(before.0, whole.len())]).expect("it writes");
+    fs::write(&told, before.1).expect("it writes");
+    let engine = open_sled(dir.path()).expect("it opens");
+    assert_eq!(engine.load().expect("it loads").tail, records(1, 10));
 }
 
 #[test]

@@ -82,6 +82,10 @@ impl FileSnapshots {
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::io(dir, source);
         fs::create_dir_all(dir).map_err(failed)?;
+        // A snapshot takes the log's place: its directory must be there after a power failure.
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+        }
         for file in fs::read_dir(dir).map_err(failed)? {
             let path = file.map_err(failed)?.path();
             // Left over from a crash while it was written.

@@ -19,9 +19,11 @@ mod observer;
 mod rounds;
 pub mod signer;
 mod status;
+mod storage;
 mod stream;
 mod waiters;
 
 pub use config::{DoorLimits, InitialMember, ServerConfig, Storage, Timing};
 pub use founding::FoundingError;
-pub use node::{Failure, Node, NodeError, NodeStorage};
+pub use node::{Failure, Node, NodeError};
+pub use storage::NodeStorage;

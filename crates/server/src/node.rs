@@ -1,19 +1,15 @@
 //! One node: built, run, drained. The tasks and their order of death.
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use palisade_core::ids::NodeId;
 use palisade_host::{Host, Incoming};
 use palisade_proto::raft::v1::relay_server::RelayServer;
-use palisade_raft::{
-    Engine, FileSnapshots, Identity, Introduction, MemoryEngine, MemorySnapshots, Observer, OpenError,
-    Replica, ReplicaConfig, SnapshotStore, open_sled,
-};
+use palisade_raft::{Introduction, Observer, OpenError, Replica, ReplicaConfig};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +25,7 @@ use crate::lease::{LeaseClock, LeaseConfig, proposer};
 use crate::metrics::Metrics;
 use crate::observer::ApplyObserver;
 use crate::signer::{Signer, SignerError};
+use crate::storage::{self, NodeStorage};
 use crate::stream::Router;
 
 /// A silent client connection is found dead within twice this.
@@ -104,37 +101,6 @@ pub enum Failure {
     Listener(String),
 }
 
-/// Log, vote and snapshots of a node.
-#[derive(Clone)]
-pub struct NodeStorage {
-    /// Log, vote, identity.
-    pub engine: Arc<dyn Engine>,
-    /// Snapshots.
-    pub snapshots: Arc<dyn SnapshotStore>,
-}
-
-impl NodeStorage {
-    /// Opens what the configuration says.
-    ///
-    /// # Errors
-    ///
-    /// When data is damaged, in use, or of a newer version; says which file and how to rejoin.
-    pub fn open(storage: &Storage) -> Result<Self, NodeError> {
-        match storage {
-            Storage::Memory => Ok(Self {
-                engine: Arc::new(MemoryEngine::new(Duration::ZERO)),
-                snapshots: Arc::new(MemorySnapshots::default()),
-            }),
-            Storage::Disk(directory) => {
-                make_directory(directory)?;
-                let engine = open_sled(&directory.join("log"))?;
-                let snapshots = Arc::new(FileSnapshots::open(&directory.join("snapshots"))?);
-                Ok(Self { engine, snapshots })
-            }
-        }
-    }
-}
-
 /// A running node.
 pub struct Node {
     client_address: SocketAddr,
@@ -178,7 +144,7 @@ impl Node {
     ) -> Result<Self, NodeError> {
         config.check()?;
         let config = Arc::new(config);
-        let node = identity(&config, &host, &storage).await?;
+        let node = storage::identity(&config, &host, &storage).await?;
         let signer = match &config.storage {
             Storage::Disk(directory) => Signer::open(directory, &*host.entropy)?,
             Storage::Memory => Signer::drawn(&*host.entropy)?,
@@ -407,34 +373,6 @@ async fn report_health(
     }
 }
 
-/// The node id of this data directory, drawn and made durable at its first start.
-async fn identity(config: &ServerConfig, host: &Host, storage: &NodeStorage) -> Result<NodeId, NodeError> {
-    if let Some(recorded) = storage.engine.identity() {
-        if recorded.name == config.name && recorded.cluster == config.cluster {
-            return Ok(recorded.node);
-        }
-        let path = match &config.storage {
-            Storage::Disk(directory) => directory.clone(),
-            Storage::Memory => PathBuf::from("(memory)"),
-        };
-        let cluster = recorded.cluster.as_str().to_owned();
-        return Err(NodeError::OtherNode { path, recorded: recorded.name.as_str().to_owned(), cluster });
-    }
-    // Not 0, and small enough for JSON numbers.
-    let node = NodeId((host.entropy.number() >> 11).max(1));
-    let identity = Identity {
-        node,
-        name: config.name.clone(),
-        cluster: config.cluster.clone(),
-        cluster_id: None,
-        incarnation: None,
-    };
-    palisade_raft::save_identity(&storage.engine, identity)
-        .await
-        .map_err(|source| NodeError::Io { path: PathBuf::from("identity"), source })?;
-    Ok(node)
-}
-
 async fn listen(host: &Host, address: &str) -> Result<Box<dyn palisade_host::Listener>, NodeError> {
     let listener = host.net.listen(address).await;
     listener.map_err(|source| NodeError::Listen { address: address.to_owned(), source })
@@ -442,15 +380,4 @@ async fn listen(host: &Host, address: &str) -> Result<Box<dyn palisade_host::Lis
 
 fn local(address: &str, found: io::Result<SocketAddr>) -> Result<SocketAddr, NodeError> {
     found.map_err(|source| NodeError::Listen { address: address.to_owned(), source })
-}
-
-fn make_directory(directory: &Path) -> Result<(), NodeError> {
-    let io = |source| NodeError::Io { path: directory.to_owned(), source };
-    fs::create_dir_all(directory).map_err(io)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).map_err(io)?;
-    }
-    Ok(())
 }

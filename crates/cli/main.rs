@@ -87,8 +87,11 @@ fn log(cli: &Cli) {
         (false, 1) => LevelFilter::INFO,
         (false, 2..) => LevelFilter::DEBUG,
     };
-    let audited = if audit { LevelFilter::INFO } else { LevelFilter::OFF };
-    let shown = Targets::new().with_default(level).with_target("audit", audited);
+    let audited = if audit { LevelFilter::DEBUG } else { LevelFilter::OFF };
+    // Libraries tell of their every step; our own lines say what an operator needs.
+    let libraries = if cli.globals.verbose > 0 { level } else { level.min(LevelFilter::WARN) };
+    let shown =
+        Targets::new().with_default(libraries).with_target("palisade", level).with_target("audit", audited);
     let ansi = std::io::stderr().is_terminal();
     let lines =
         tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(audit).with_ansi(ansi);

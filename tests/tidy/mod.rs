@@ -4,9 +4,11 @@
 //! the repository. What clippy or rustfmt can check is not here.
 
 mod arrows;
+mod errors;
 mod invariants;
 mod lengths;
 mod metrics;
+mod pages;
 mod suites;
 mod words;
 

@@ -52,7 +52,7 @@ pub(crate) async fn run(arguments: &DevArgs) -> Result<Exit, Failure> {
             let directory = directory.join(format!("n{number}"));
             config.storage = Storage::Disk(directory);
         }
-        nodes.push(Node::start(config, Host::system()).await.map_err(anyhow::Error::from)?);
+        nodes.push(Node::start(config, Host::system()).await?);
     }
     announce(arguments, &nodes).await;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -70,7 +70,7 @@ pub(crate) async fn run(arguments: &DevArgs) -> Result<Exit, Failure> {
         }
     };
     if let Some(failure) = failure {
-        return Err(anyhow::Error::from(failure).into());
+        return Err(failure.into());
     }
     for node in nodes {
         node.stop().await;

@@ -16,6 +16,8 @@ use anyhow::Context;
 use palisade_client::{CallError, Client, ClientConfig, ConfigError, OpenError};
 use palisade_core::ids::ClientName;
 use palisade_host::Host;
+use palisade_proto::convert::ErrorName;
+use palisade_server::{Failure as NodeFailure, NodeError};
 
 use crate::args::Globals;
 use crate::exit::Exit;
@@ -35,7 +37,14 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.error)
+        // Many of our errors tell their cause themselves.
+        let mut said = String::new();
+        for cause in self.error.chain().map(ToString::to_string) {
+            if !said.contains(&cause) {
+                said = if said.is_empty() { cause } else { format!("{said}: {cause}") };
+            }
+        }
+        f.write_str(&said)
     }
 }
 
@@ -79,16 +88,56 @@ impl From<OpenError> for Failure {
     }
 }
 
-/// The exit code of a refusal, by its stable name.
+/// A node that did not start. What only its operator can mend is told from what may pass by itself, so that a supervisor
+/// knows when to try again.
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Self {
+        let exit = match &error {
+            NodeError::Config(_) | NodeError::OtherNode { .. } => Exit::USAGE,
+            NodeError::Listen { .. } => Exit::UNAVAILABLE,
+            NodeError::Storage(_) | NodeError::Io { .. } | NodeError::Signer(_) | NodeError::Replica(_) => {
+                Exit::NO
+            }
+            NodeError::Descriptors(_) => Exit::DEFECT,
+        };
+        Self::new(exit, error)
+    }
+}
+
+/// A node that ran, and stopped itself.
+impl From<NodeFailure> for Failure {
+    fn from(failure: NodeFailure) -> Self {
+        Self::new(Exit::NO, failure)
+    }
+}
+
+/// The exit code of a refusal, by its stable name. `docs/errors.md` has the same table for people.
 fn refused(name: &str) -> Exit {
+    ErrorName::parse(name).map_or(Exit::NO, exit_of)
+}
+
+fn exit_of(name: ErrorName) -> Exit {
     match name {
-        "BAD_ARGUMENT" | "CAPACITY_DIFFERS" => Exit::USAGE,
-        "FORBIDDEN" | "UNAUTHENTICATED" => Exit::DENIED,
-        "NO_QUORUM" | "NOT_LEADER" | "NOT_FOUNDED" | "NOT_YET" | "OUTCOME_UNKNOWN" | "OVERLOADED"
-        | "LIMIT_REACHED" => Exit::UNAVAILABLE,
-        "SESSION_UNKNOWN" => Exit::NOT_FOUND,
-        "LOCK_HELD" | "LOCK_CLOSED" | "QUEUED_AHEAD" => Exit::CONFLICT,
-        _ => Exit::NO,
+        ErrorName::BadArgument | ErrorName::CapacityDiffers => Exit::USAGE,
+        ErrorName::Unauthenticated | ErrorName::SecretTaken => Exit::DENIED,
+        ErrorName::NoQuorum
+        | ErrorName::NotLeader
+        | ErrorName::NotFounded
+        | ErrorName::NotYet
+        | ErrorName::OutcomeUnknown
+        | ErrorName::Overloaded
+        | ErrorName::LimitReached => Exit::UNAVAILABLE,
+        ErrorName::SessionUnknown => Exit::NOT_FOUND,
+        ErrorName::LockHeld | ErrorName::LockClosed | ErrorName::QueuedAhead => Exit::CONFLICT,
+        ErrorName::SessionExpired
+        | ErrorName::SessionClosed
+        | ErrorName::SessionEnded
+        | ErrorName::BelowMark
+        | ErrorName::AlreadyEnded
+        | ErrorName::NotHeld
+        | ErrorName::WaitTimedOut
+        | ErrorName::UnknownKey
+        | ErrorName::Forged => Exit::NO,
     }
 }
 
@@ -112,4 +161,20 @@ fn client(globals: &Globals) -> Result<Client, Failure> {
 fn own_name() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{host}/{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row of the page: the names that it holds, and the exit code that it gives.
+    #[test]
+    fn the_page_of_errors_has_the_exit_code_of_each() {
+        let page = include_str!("../../../docs/errors.md");
+        for name in ErrorName::ALL {
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", name.as_str())));
+            let code = row.and_then(|row| row.split('|').nth(4)).map(str::trim);
+            assert_eq!(code, Some(exit_of(name).code().to_string().as_str()), "{}", name.as_str());
+        }
+    }
 }

@@ -18,7 +18,9 @@ use crate::exit::Exit;
 #[command(
     after_help = "Example, the first of three nodes (the others differ in --name, the addresses and --data-dir):
   palisade serve --name n1 --members n1=10.0.0.1:7171,n2=10.0.0.2:7171,n3=10.0.0.3:7171 \\
-      --listen 10.0.0.1:7170 --peer-listen 10.0.0.1:7171 --data-dir /var/lib/palisade --insecure"
+      --listen 10.0.0.1:7170 --peer-listen 10.0.0.1:7171 --data-dir /var/lib/palisade --insecure
+
+Exit codes: 0 stopped by a signal, 1 cannot go on (its data, its disk, its membership), 2 wrong settings, 3 an address is taken."
 )]
 pub(crate) struct ServeArgs {
     /// This node, as in the list of members
@@ -92,7 +94,7 @@ pub(crate) async fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
     if arguments.members.len() == 1 {
         tracing::warn!("one voter survives nothing: the loss of this node loses every lock");
     }
-    let node = Node::start(arguments.config(), Host::system()).await.map_err(anyhow::Error::from)?;
+    let node = Node::start(arguments.config(), Host::system()).await?;
     tracing::info!(
         node = %arguments.name,
         id = node.id().0,
@@ -121,6 +123,6 @@ async fn until_told(mut node: Node) -> Result<Exit, Failure> {
             Ok(Exit::OK)
         }
         // The log may be in any state: nothing is flushed or handed over, a restart recovers.
-        Err(failure) => Err(anyhow::Error::from(failure).into()),
+        Err(failure) => Err(failure.into()),
     }
 }

@@ -1,0 +1,81 @@
+//! The pages for people hold: their code is compiled, and their links lead somewhere.
+
+use std::fs;
+
+use super::{Text, assert_none, root, texts};
+
+/// The pages.
+fn pages() -> Vec<Text> {
+    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].into_iter();
+    let top =
+        top.map(|path| Text { path: path.into(), text: fs::read_to_string(root().join(path)).unwrap() });
+    let docs = texts("docs").into_iter().filter(|page| page.path.ends_with(".md"));
+    top.chain(docs).collect()
+}
+
+/// Rust that a page shows stands in an example, word for word; the example is compiled with the tests.
+fn check_code(page: &Text, examples: &[Text]) -> Vec<String> {
+    let blocks = page.text.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let unknown = blocks.filter(|block| !examples.iter().any(|example| example.text.contains(*block)));
+    unknown.map(|block| format!("{}: no example has this code:\n{block}", page.path)).collect()
+}
+
+/// A heading's name in a link, as the usual viewers make it.
+fn anchor(heading: &str) -> String {
+    let words = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The targets of a page's links to the repository itself.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.contains("://") && !target.contains(char::is_whitespace))
+}
+
+fn check_link(page: &Text, target: &str, read: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let (path, section) = target.split_once('#').unwrap_or((target, ""));
+    let folder = page.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let path = match (path, folder) {
+        ("", _) => page.path.clone(),
+        (path, "") => path.to_owned(),
+        (path, folder) => path.strip_prefix("../").map_or(format!("{folder}/{path}"), str::to_owned),
+    };
+    let Some(text) = read(&path) else { return Some(format!("{}: no {path}", page.path)) };
+    let found =
+        section.is_empty() || text.lines().any(|line| line.starts_with('#') && anchor(line) == section);
+    (!found).then(|| format!("{}: {path} has no section {section}", page.path))
+}
+
+#[test]
+fn what_pages_show_is_compiled() {
+    let examples = texts("examples");
+    assert!(!examples.is_empty());
+    assert_none(&pages().iter().flat_map(|page| check_code(page, &examples)).collect::<Vec<_>>());
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let read = |path: &str| {
+        let path = root().join(path);
+        if path.is_dir() { Some(String::new()) } else { fs::read_to_string(path).ok() }
+    };
+    let pages = pages();
+    let findings =
+        pages.iter().flat_map(|page| links(&page.text).filter_map(|link| check_link(page, link, read)));
+    assert_none(&findings.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_dead_link_and_foreign_code_are_found() {
+    let page = |text: &str| Text { path: "docs/a.md".into(), text: text.into() };
+    let read = |path: &str| (path == "docs/b.md").then(|| "# A title, of `b`\n".to_owned());
+    assert_eq!(links("[b](b.md#x) [c](https://example.org/c)").collect::<Vec<_>>(), ["b.md#x"]);
+    assert!(check_link(&page(""), "b.md#a-title-of-b", read).is_none());
+    assert!(check_link(&page(""), "../docs/b.md", read).is_none());
+    assert!(check_link(&page(""), "b.md#another", read).is_some());
+    assert!(check_link(&page(""), "c.md", read).is_some());
+    let examples = [Text { path: "examples/e.rs".into(), text: "fn a() {}\n".into() }];
+    assert!(check_code(&page("```rust\nfn a() {}\n```\n```sh\nls\n```"), &examples).is_empty());
+    assert_eq!(check_code(&page("```rust\nfn b() {}\n```"), &examples).len(), 1);
+}

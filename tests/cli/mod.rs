@@ -1,8 +1,13 @@
 //! The program as its users meet it: a process with arguments, streams and an exit code.
 
-mod demo;
+mod documents;
 mod exec_child;
+mod lock_codes;
+mod lock_environment;
+mod lock_loss;
+mod lock_signals;
 mod usage;
+mod wrapper;
 
 use std::process::Command;
 

@@ -6,9 +6,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::palisade;
+use crate::live::Turn;
 
 /// Runs the demo with its files below a folder of its own.
 fn demo(arguments: &[&str]) -> (Output, TempDir) {
+    let _turn = Turn::wait();
     let folder = tempfile::tempdir().unwrap();
     let mut demo = palisade();
     demo.args(["demo"]).args(arguments).env("TMPDIR", folder.path());

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::palisade;
 use crate::live::{Live, name};
 
-/// They run something, and answer nothing.
+/// They run something; what the demo answers is looked at where it is run.
 const SILENT: [&str; 5] = ["serve", "dev", "lock", "demo", "help"];
 
 /// The commands that the program lists.

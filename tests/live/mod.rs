@@ -40,7 +40,8 @@ static ENDED: Condvar = Condvar::new();
 pub(crate) struct Turn;
 
 impl Turn {
-    fn wait() -> Self {
+    /// Waits for it. One test takes one, lest two wait for each other.
+    pub(crate) fn wait() -> Self {
         let running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut running = ENDED
             .wait_while(running, |running| *running >= CLUSTERS_MAX)

@@ -20,8 +20,15 @@ fix:
 deny:
     @if command -v cargo-deny >/dev/null; then cargo deny check licenses bans sources; else echo "cargo-deny is not installed: not checked"; fi
 
-# The long runs: all that verify does, and cargo-deny must be there.
-nightly: ci
+# One seed of the simulation, with its story.
+seed SEED:
+    PALISADE_SIM_SEED={{SEED}} cargo test --locked --test simulation -- --nocapture
+
+# The long runs: more seeds and cases, every checker proved on a program that is broken on purpose, and cargo-deny must be
+# there. Hours on two cores.
+nightly:
+    PALISADE_SIM_SEEDS=200 PALISADE_PROPERTY_CASES=200000 .ci/run
+    for prove in scripts/prove-*.sh; do "$prove" || exit 1; done
     command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
     cargo deny check licenses bans sources
-    cargo build --release --locked
+    cargo run --release --locked -- demo

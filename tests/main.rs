@@ -7,4 +7,5 @@ mod faults;
 mod formats;
 mod live;
 mod model;
+mod simulation;
 mod tidy;

@@ -100,7 +100,7 @@ pub fn run(scenario: Scenario) -> Report {
     let mut sim = turmoil::Builder::new()
         .rng_seed(scenario.seed)
         .simulation_duration(scenario.hurt + scenario.heal + Duration::from_secs(60))
-        .tick_duration(Duration::from_millis(1))
+        .tick_duration(Duration::from_millis(5))
         .min_message_latency(Duration::from_millis(1))
         .max_message_latency(Duration::from_millis(8))
         .tcp_capacity(4_096)

@@ -7,5 +7,4 @@ mod faults;
 mod formats;
 mod live;
 mod model;
-mod simulation;
 mod tidy;

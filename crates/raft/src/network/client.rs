@@ -26,7 +26,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tonic::transport::Channel;
-use tonic::{Code, Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::Patience;
 use super::credentials::Credentials;
@@ -141,14 +141,11 @@ impl PeerClient {
     }
 }
 
-/// An unreachable peer is left alone for a moment; any other failure is tried again at once.
+/// Whatever went wrong on the way, the peer is left alone for a moment: openraft waits before it tries an unreachable
+/// one again, and tries at once after any other failure. A peer whose connections break as soon as they are made must
+/// not be called in a tight loop.
 fn refused(status: &Status) -> RpcError {
-    match status.code() {
-        Code::Unavailable | Code::FailedPrecondition | Code::Unimplemented => {
-            Unreachable::from_string(status.message()).into()
-        }
-        _ => NetworkError::from_string(status).into(),
-    }
+    Unreachable::from_string(status.message()).into()
 }
 
 impl RaftNetworkV2<Types> for PeerClient {
@@ -163,15 +160,19 @@ impl RaftNetworkV2<Types> for PeerClient {
         Err(Unreachable::from_string("appends go through their stream").into())
     }
 
+    /// openraft's backoff is a delay before the input's first request: so that is awaited before anything is dialled,
+    /// or a dead peer would be dialled in a tight loop.
     fn stream_append<'s, S>(
         &'s mut self,
-        input: S,
+        mut input: S,
         _option: RPCOption,
     ) -> BoxFuture<'s, Result<BoxStream<'s, Result<AppendResult, RpcError>>, RpcError>>
     where
         S: futures_util::Stream<Item = AppendRequest> + OptionalSend + Unpin + 'static,
     {
         Box::pin(async move {
+            let Some(first) = input.next().await else { return Ok(stream::empty().boxed() as BoxStream<'s, _>) };
+            let input = stream::iter([first]).chain(input);
             let connections = self.connected()?;
             let mut grpc = if self.heartbeats { connections.small.clone() } else { connections.bulk.clone() };
             let unanswered = Unanswered::default();
@@ -295,7 +296,7 @@ impl Answers {
                 }
                 Ok(Ok(None)) if self.unanswered.oldest().is_none() => return None,
                 Ok(Ok(None)) => {
-                    return Some(Err(NetworkError::from_string("the peer closed the stream").into()));
+                    return Some(Err(Unreachable::from_string("the peer closed the stream").into()));
                 }
                 Ok(Err(status)) => return Some(Err(refused(&status))),
                 Err(_) if self.unanswered.oldest().is_some_and(|at| at.elapsed() >= self.stalled) => {

@@ -87,6 +87,8 @@ fn raft_config(config: &ReplicaConfig) -> Result<Config, StartError> {
         snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_every),
         max_in_snapshot_log_to_keep: config.keep_log,
         purge_batch_size: PURGE_BATCH.min(config.snapshot_every.max(1)),
+        // An unreachable peer is tried again soon: followers wait for little more than this before they elect.
+        backoff: "20ms 40ms ...200ms".to_owned(),
         // A leader that restarts is a follower first; a term has one leader and one process that leads it.
         enable_leader_restore: Some(false),
         enable_pre_vote: Some(true),

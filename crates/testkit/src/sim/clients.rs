@@ -95,6 +95,10 @@ async fn hold(world: &World, client: usize, guard: LockGuard, lock: LockName, ch
     }
     // It believed until it let go, or until its own deadline; whichever came first.
     world.history.lock().stopped(entry, now());
+    // A holder that was cut off sleeps on, past its lease and into somebody else's tenure.
+    if guard.check().is_err() {
+        tokio::time::sleep(TTL + Duration::from_millis((chance >> 44) % 2_000)).await;
+    }
     // A careless holder writes once more without asking its guard: the resource must not let it in when it is stale.
     let wrote = Write { lock: lock.clone(), token, accepted: world.admit(&lock, token) };
     world.history.lock().wrote(wrote);

@@ -1,6 +1,8 @@
 //! Whole nodes and real clients on simulated network, time, randomness and storage: many seeds, each of them twice.
 //!
-//! `PALISADE_SIM_SEEDS` sets how many; `PALISADE_SIM_SEED` plays one and prints its story.
+//! One test, alone in its process. `PALISADE_SIM_SEEDS` sets how many; `PALISADE_SIM_SEED` plays one and prints its story.
+
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use palisade_testkit::sim::{Report, Scenario, run};
 
@@ -19,7 +21,7 @@ fn seeds() -> std::ops::Range<u64> {
 fn play(seed: u64) -> Report {
     let played = std::thread::spawn(move || run(Scenario::new(seed))).join();
     played.unwrap_or_else(|_| {
-        panic!("seed {seed} panicked: PALISADE_SIM_SEED={seed} cargo test --test main simulation")
+        panic!("seed {seed} panicked: PALISADE_SIM_SEED={seed} cargo test --test simulation")
     })
 }
 
@@ -27,7 +29,7 @@ fn play(seed: u64) -> Report {
 fn grants_do_not_overlap_and_nothing_acknowledged_is_lost_whatever_fails() {
     for seed in seeds() {
         let first = play(seed);
-        let again = format!("PALISADE_SIM_SEED={seed} cargo test --test main simulation");
+        let again = format!("PALISADE_SIM_SEED={seed} cargo test --test simulation");
         assert!(first.violations.is_empty(), "{again}\n{first:#?}");
         let second = play(seed);
         assert_eq!(first, second, "one seed, one history: {again}");

@@ -12,8 +12,8 @@
 //! - One voter: that is the client's answer (`one_voter`).
 //! - A follower: appends are answered in order on one stream, so the answer to the n-th message is the n-th answer
 //!   (`follower`).
-//! - A voter: its vote is a record of its own in the log, and every call that was open while it was written is answered
-//!   after the flush; the call that asked for the vote must be among them (`voter`).
+//! - A voter: its vote is a record of its own in the log, found by term and candidate; of the calls that bear both, the
+//!   last that was read before the write asked for it (`voter`).
 //!
 //! Besides: whole files appear by flush, rename, flush (`files`); a failed flush ends the process and is never tried
 //! again (`failed_flush`); damage is refused by name (`damage`). What is left out: whether the disk keeps its word.

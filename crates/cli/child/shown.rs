@@ -60,3 +60,25 @@ impl Shown {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_for_holders_and_the_help_have_every_variable() {
+        let told = Told {
+            lock: "nightly".into(),
+            token: 8,
+            session: 7,
+            sequencer: "a.b.c".into(),
+            endpoints: vec!["127.0.0.1:7170".into()],
+            safe_until_boottime_ns: 1,
+        };
+        let page = include_str!("../../../docs/holder.md");
+        for (variable, _) in Shown::new(told).unwrap().environment() {
+            assert!(page.contains(&format!("| `{variable}` |")), "{variable}");
+            assert!(include_str!("../args.rs").contains(&format!("  {variable} ")), "{variable}");
+        }
+    }
+}

@@ -126,3 +126,26 @@ async fn until_told(mut node: Node) -> Result<Exit, Failure> {
         Err(failure) => Err(failure.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use crate::args::Cli;
+
+    #[test]
+    fn the_page_for_operators_has_every_flag() {
+        let page = include_str!("../../../docs/operations.md");
+        let cli = Cli::command();
+        let serve = cli.find_subcommand("serve").unwrap();
+        for flag in serve.get_arguments().filter(|flag| !flag.is_global_set()) {
+            let long = flag.get_long().unwrap();
+            let row =
+                page.lines().find(|line| line.starts_with("| ") && line.contains(&format!("`--{long}`")));
+            let row = row.unwrap_or_else(|| panic!("no row for --{long}"));
+            if let Some(variable) = flag.get_env().and_then(|name| name.to_str()?.strip_prefix("PALISADE_")) {
+                assert!(row.contains(&format!("`{variable}`")), "--{long} and {variable}");
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //! bincode is named here and nowhere else; the frequent things (rows of the log, appends) are laid out by hand around
 //! it, so that a command's bytes are written once and only copied afterwards.
 //!
-//! [`log`]: commands, entries, rows. [`peer`]: messages between nodes. [`snapshot`]: the table as a whole.
+//! [`log`]: commands, entries, rows. `peer`: messages between nodes. `snapshot`: the table as a whole.
 
 pub mod log;
 pub(crate) mod peer;

@@ -171,7 +171,9 @@ impl RaftNetworkV2<Types> for PeerClient {
         S: futures_util::Stream<Item = AppendRequest> + OptionalSend + Unpin + 'static,
     {
         Box::pin(async move {
-            let Some(first) = input.next().await else { return Ok(stream::empty().boxed() as BoxStream<'s, _>) };
+            let Some(first) = input.next().await else {
+                return Ok(stream::empty().boxed() as BoxStream<'s, _>);
+            };
             let input = stream::iter([first]).chain(input);
             let connections = self.connected()?;
             let mut grpc = if self.heartbeats { connections.small.clone() } else { connections.bulk.clone() };

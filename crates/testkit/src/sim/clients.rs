@@ -85,7 +85,11 @@ async fn hold(world: &World, client: usize, guard: LockGuard, lock: LockName, ch
     };
     world.grants.lock().push(held.from);
     let entry = world.history.lock().granted(held);
-    let work = Duration::from_millis(5 + (chance >> 40) % 400);
+    // Some work outlasts a lease, so that a holder which is cut off meanwhile has something to do when it should not.
+    let work = match (chance >> 36) % 6 {
+        0 => Duration::from_millis(2_000 + (chance >> 40) % 4_000),
+        _ => Duration::from_millis(5 + (chance >> 40) % 400),
+    };
     let done = now() + work;
     while now() < done && guard.check().is_ok() {
         let wrote = Write { lock: lock.clone(), token, accepted: world.admit(&lock, token) };

@@ -8,6 +8,7 @@ mod clients;
 mod faults;
 mod host;
 mod nodes;
+mod stutterer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,9 +109,12 @@ pub fn run(scenario: Scenario) -> Report {
         .build();
     let nodes = Nodes::new(&world);
     nodes.start(&mut sim);
-    for client in 0..scenario.clients {
+    // The last one speaks the protocol itself, and says everything more than once.
+    let last = scenario.clients.saturating_sub(1);
+    for client in 0..last {
         clients::start(&mut sim, &world, client);
     }
+    stutterer::start(&mut sim, &world, last);
     let mut schedule = Schedule::new(&world);
     let mut wrong = Vec::new();
     loop {

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use palisade_core::ids::NodeName;
 use palisade_server::InitialMember;
 
+use crate::commands::bench::BenchArgs;
 use crate::commands::demo::{DemoArgs, DemoWorkerArgs};
 use crate::commands::dev::DevArgs;
 use crate::commands::serve::ServeArgs;
@@ -25,13 +26,12 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct Globals {
-    /// Nodes to talk to, host:port, separated by commas
+    /// Nodes to talk to, host:port, separated by commas [default: 127.0.0.1:7170]
     #[arg(
         long,
         global = true,
         env = "PALISADE_ENDPOINTS",
         value_delimiter = ',',
-        default_value = "127.0.0.1:7170",
         help_heading = "Global options"
     )]
     pub(crate) endpoints: Vec<String>,
@@ -50,6 +50,13 @@ pub(crate) struct Globals {
     /// Say more; twice for everything
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
+}
+
+impl Globals {
+    /// The nodes that were named, or the one that listens here by default.
+    pub(crate) fn endpoints(&self) -> Vec<String> {
+        if self.endpoints.is_empty() { vec!["127.0.0.1:7170".to_owned()] } else { self.endpoints.clone() }
+    }
 }
 
 /// How answers are written.
@@ -90,6 +97,8 @@ pub(crate) enum Command {
     Locks(LocksArgs),
     /// Who holds a lock, who waits, and who held it before
     Who(WhoArgs),
+    /// Measure a cluster, and check its grants meanwhile
+    Bench(BenchArgs),
     /// A worker of the demo
     #[command(hide = true)]
     DemoWorker(DemoWorkerArgs),

@@ -2,9 +2,11 @@
 
 mod args;
 mod child;
+mod cluster;
 mod commands;
 mod exit;
 mod output;
+mod process;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -55,6 +57,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             Command::Who(arguments) => commands::who::run(&cli.globals, arguments).await,
             Command::Demo(arguments) => commands::demo::run(&cli.globals, arguments).await,
             Command::DemoWorker(arguments) => commands::demo::run_worker(&cli.globals, arguments).await,
+            Command::Bench(arguments) => commands::bench::run(&cli.globals, arguments).await,
             Command::ExecChild(arguments) => Ok(child::exec(arguments.parent, &arguments.command)),
         }
     })

@@ -125,7 +125,7 @@ async fn work(
         token: guard.token().get(),
         session: session.id().0,
         sequencer,
-        endpoints: globals.endpoints.clone(),
+        endpoints: globals.endpoints(),
         safe_until_boottime_ns: (SystemClock.now() + guard.remaining().unwrap_or_default()).as_nanos(),
     };
     let program = Program {

@@ -1,5 +1,6 @@
 //! One file for each command, and what they share: the client, and how failures become exit codes.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod dev;
@@ -146,7 +147,7 @@ fn config(globals: &Globals, name: Option<&str>) -> Result<ClientConfig, Failure
     let name = name.map_or_else(own_name, str::to_owned);
     let name =
         ClientName::new(&name).context("client name").map_err(|error| Failure::new(Exit::USAGE, error))?;
-    let mut config = ClientConfig::new(globals.endpoints.iter().cloned());
+    let mut config = ClientConfig::new(globals.endpoints());
     config.name = name;
     config.request_timeout = globals.timeout;
     Ok(config)

@@ -4,10 +4,8 @@
 //! with the write that it was about to make; in the meantime worker B was granted the lock and wrote. Played with a plain
 //! file, the stale write lands. Played with the same file behind a guard, it is refused. Everything shown was measured.
 
-mod cluster;
 mod document;
 mod play;
-mod process;
 mod render;
 mod story;
 mod svg;
@@ -22,11 +20,11 @@ use clap::{Args, ValueEnum};
 use palisade_core::ids::LockName;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::cluster::Cluster;
 use self::play::Stage;
 use self::story::{Fencing, Story};
 use super::Failure;
 use crate::args::{Globals, duration};
+use crate::cluster::Cluster;
 use crate::exit::Exit;
 use crate::output::{Output, span};
 
@@ -145,7 +143,7 @@ impl Demo<'_> {
     /// Starts the cluster, plays the rounds, and ends the cluster. When it fails, all children are killed as they drop.
     async fn play(&self) -> anyhow::Result<Story> {
         self.say("starting three nodes");
-        let mut cluster = Cluster::start(self.folder)?;
+        let mut cluster = Cluster::start(self.folder, "demo")?;
         let leader = cluster.ready().await?;
         self.say(&format!("leader {} (term {})", leader.name, leader.term));
         let lock = LockName::new(LOCK).context("the lock's name")?;

@@ -17,10 +17,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::cluster::Cluster;
-use super::process::Process;
 use super::story::{Event, Fencing, Line, Round, What, Who};
 use super::worker::{Order, Report};
+use crate::cluster::Cluster;
+use crate::process::Process;
 
 /// Between two acts, for those who watch.
 const PACE: Duration = Duration::from_millis(200);
@@ -89,7 +89,7 @@ impl Stage<'_> {
         let name = format!("worker-{}", who.word().to_lowercase());
         let mut arguments = vec![
             "demo-worker".to_owned(),
-            format!("--endpoints={}", self.cluster.endpoints()),
+            format!("--endpoints={}", self.cluster.endpoints().join(",")),
             format!("--name={name}"),
             format!("--lock={}", self.lock),
             format!("--ttl-ms={}", self.ttl.as_millis()),

@@ -1,4 +1,4 @@
-//! The lock server of the demo: three `palisade serve` processes on this machine.
+//! A cluster for the length of one command: three `palisade serve` processes on this machine.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -11,10 +11,10 @@ use palisade_host::Host;
 use palisade_proto::v1;
 use tokio::time::{Instant, sleep};
 
-use super::process::Process;
+use crate::process::Process;
 
 /// How many nodes.
-pub(super) const NODES: usize = 3;
+pub(crate) const NODES: usize = 3;
 /// From the start of the processes to a healthy cluster.
 const READY_PATIENCE: Duration = Duration::from_secs(20);
 /// Between two questions.
@@ -25,21 +25,21 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Three nodes and a client that looks at them. Dropped, the nodes are killed.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     nodes: Vec<Process>,
     endpoints: Vec<String>,
     client: Client,
 }
 
 /// Who leads.
-pub(super) struct Leader {
-    pub(super) name: String,
-    pub(super) term: u64,
+pub(crate) struct Leader {
+    pub(crate) name: String,
+    pub(crate) term: u64,
 }
 
 impl Cluster {
-    /// Starts the processes; their data and logs are in `folder`.
-    pub(super) fn start(folder: &Path) -> anyhow::Result<Self> {
+    /// Starts the processes of a cluster called `name`; their data and logs are in `folder`.
+    pub(crate) fn start(folder: &Path, name: &str) -> anyhow::Result<Self> {
         let address = loopback();
         let ports = ports(address, 2 * NODES)?;
         let (clients, peers) = ports.split_at(NODES);
@@ -47,33 +47,33 @@ impl Cluster {
             peers.iter().enumerate().map(|(at, port)| format!("n{}={address}:{port}", at + 1)).collect();
         let mut nodes = Vec::with_capacity(NODES);
         for (at, (client, peer)) in clients.iter().zip(peers).enumerate() {
-            let name = format!("n{}", at + 1);
+            let node = format!("n{}", at + 1);
             let arguments = [
                 "serve".to_owned(),
-                format!("--name={name}"),
-                "--cluster=demo".to_owned(),
+                format!("--name={node}"),
+                format!("--cluster={name}"),
                 format!("--members={}", members.join(",")),
                 format!("--listen={address}:{client}"),
                 format!("--peer-listen={address}:{peer}"),
-                format!("--data-dir={}", folder.join(&name).display()),
+                format!("--data-dir={}", folder.join(&node).display()),
             ];
-            nodes.push(Process::start(&name, &arguments, folder, false)?);
+            nodes.push(Process::start(&node, &arguments, folder, false)?);
         }
         let endpoints: Vec<String> = clients.iter().map(|port| format!("{address}:{port}")).collect();
         let mut settings = ClientConfig::new(endpoints.clone());
-        settings.name = ClientName::new("palisade demo").context("the client's name")?;
+        settings.name = ClientName::new(&format!("palisade {name}")).context("the client's name")?;
         settings.request_timeout = ANSWER_PATIENCE;
         let client = Client::new(settings, Host::system())?;
         Ok(Self { nodes, endpoints, client })
     }
 
-    /// For `--endpoints`.
-    pub(super) fn endpoints(&self) -> String {
-        self.endpoints.join(",")
+    /// Where clients reach the nodes.
+    pub(crate) fn endpoints(&self) -> &[String] {
+        &self.endpoints
     }
 
     /// Waits until all nodes are in and one of them leads.
-    pub(super) async fn ready(&mut self) -> anyhow::Result<Leader> {
+    pub(crate) async fn ready(&mut self) -> anyhow::Result<Leader> {
         let deadline = Instant::now() + READY_PATIENCE;
         loop {
             self.check()?;
@@ -92,22 +92,22 @@ impl Cluster {
     }
 
     /// Who holds the lock, who waits, and who held it before. Linearizable.
-    pub(super) async fn view(&self, lock: &LockName) -> Result<v1::LockView, CallError> {
+    pub(crate) async fn view(&self, lock: &LockName) -> Result<v1::LockView, CallError> {
         self.client.lock_view(lock).await
     }
 
     /// An error with the end of its log, if a node has ended.
-    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         self.nodes.iter_mut().try_for_each(Process::check)
     }
 
     /// How many errors the nodes have logged.
-    pub(super) fn errors(&self) -> usize {
+    pub(crate) fn errors(&self) -> usize {
         self.nodes.iter().map(Process::errors).sum()
     }
 
     /// Ends the nodes in order, as an operator would.
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         for node in &self.nodes {
             // One that has ended already needs no signal.
             let _ = node.terminate();

@@ -1,4 +1,4 @@
-//! Child processes of the demo: this very program, started so that it dies with the demo.
+//! Child processes that are this very program, started so that they die with it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -21,7 +21,7 @@ const SIGNAL_PATIENCE: Duration = Duration::from_secs(5);
 const TAIL: u64 = 1_200;
 
 /// A child. Dropped, it is killed.
-pub(super) struct Process {
+pub(crate) struct Process {
     name: String,
     child: Child,
     pid: Pid,
@@ -30,8 +30,8 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts this program with `arguments`; its stderr goes to `NAME.log` in `folder`. Must be called on the process's
-    /// main thread: what makes the child die with the demo follows the thread.
-    pub(super) fn start(
+    /// main thread: what makes the child die with this one follows the thread.
+    pub(crate) fn start(
         name: &str,
         arguments: &[String],
         folder: &Path,
@@ -57,17 +57,17 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, pid, log })
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Its stdin and stdout, once.
-    pub(super) fn pipes(&mut self) -> anyhow::Result<(ChildStdin, ChildStdout)> {
+    pub(crate) fn pipes(&mut self) -> anyhow::Result<(ChildStdin, ChildStdout)> {
         self.child.stdin.take().zip(self.child.stdout.take()).context("the child has no pipes")
     }
 
     /// An error with the end of its log, if it has ended.
-    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => bail!("{} ended ({status}); the end of its log:\n{}", self.name, self.tail()),
@@ -75,13 +75,13 @@ impl Process {
     }
 
     /// How many errors it has logged.
-    pub(super) fn errors(&self) -> usize {
+    pub(crate) fn errors(&self) -> usize {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         log.lines().filter(|line| line.split_whitespace().nth(1) == Some("ERROR")).count()
     }
 
     /// Suspends it, and returns once the system says that it stands still.
-    pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::STOP)?;
         let deadline = Instant::now() + SIGNAL_PATIENCE;
         loop {
@@ -98,17 +98,17 @@ impl Process {
     }
 
     /// Lets it go on.
-    pub(super) fn go_on(&self) -> anyhow::Result<()> {
+    pub(crate) fn go_on(&self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)
     }
 
     /// Asks it to end.
-    pub(super) fn terminate(&self) -> anyhow::Result<()> {
+    pub(crate) fn terminate(&self) -> anyhow::Result<()> {
         self.signal(Signal::TERM)
     }
 
     /// Waits for its end, and enforces it after `patience`.
-    pub(super) async fn end(mut self, patience: Duration) -> io::Result<ExitStatus> {
+    pub(crate) async fn end(mut self, patience: Duration) -> io::Result<ExitStatus> {
         if let Ok(status) = timeout(patience, self.child.wait()).await {
             return status;
         }

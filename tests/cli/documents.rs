@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::palisade;
 use crate::live::{Live, name};
 
-/// They run something; what the demo answers is looked at where it is run.
-const SILENT: [&str; 5] = ["serve", "dev", "lock", "demo", "help"];
+/// They run something; what the bench and the demo answer is looked at where they are run.
+const SILENT: [&str; 6] = ["serve", "dev", "lock", "bench", "demo", "help"];
 
 /// The commands that the program lists.
 fn commands() -> BTreeSet<String> {

@@ -1,5 +1,6 @@
 //! The program as its users meet it: a process with arguments, streams and an exit code.
 
+mod bench;
 mod demo;
 mod documents;
 mod exec_child;

@@ -113,3 +113,44 @@ async fn a_lock_is_granted_through_every_node_and_its_token_is_the_log_index() {
         node.stop().await;
     }
 }
+
+#[tokio::test]
+async fn a_late_release_through_a_single_call_hears_who_came_after() {
+    let nodes = start().await;
+    let url = format!("http://{}", nodes[0].client_address());
+    let mut sessions = SessionsClient::connect(url.clone()).await.expect("it connects");
+    let mut locks = LocksClient::connect(url).await.expect("it connects");
+    let mut open = async |ttl_ms| {
+        let open = v1::OpenSession { client: "a test".to_owned(), ttl_ms, ..v1::OpenSession::default() };
+        sessions.open(v1::OpenSessionCall { open: Some(open) }).await.expect("it opens").into_inner()
+    };
+    let mut without_delay = acquire("orders/7", 1, v1::wait::Kind::Session(true));
+    without_delay.parts[0].lock_delay_ms = Some(0);
+    let call = |opened: &v1::SessionOpened| v1::AcquireCall {
+        session: opened.session,
+        secret: opened.secret.clone(),
+        acquire: Some(without_delay.clone()),
+    };
+    let first = open(2_000).await;
+    let held = locks.acquire(call(&first)).await.expect("it is granted").into_inner();
+    // Nobody keeps the first session alive: it expires, and the second one's wait ends in a grant.
+    let second = open(60_000).await;
+    let waited = locks.acquire(call(&second));
+    let granted =
+        tokio::time::timeout(Duration::from_secs(20), waited).await.expect("in time").expect("it is granted");
+    let release = v1::Release {
+        acquisition: held.acquisition,
+        lock: "orders/7".to_owned(),
+        slot: 0,
+        token: held.parts[0].token,
+    };
+    let late = v1::ReleaseCall { session: first.session, secret: first.secret, release: Some(release) };
+    let status = locks.release(late).await.expect_err("it is too late");
+    let error =
+        palisade_proto::convert::error::error_of(&status).expect("the whole error is among the details");
+    assert_eq!(error.name, "SESSION_EXPIRED");
+    assert_eq!(error.superseded_by, granted.into_inner().parts[0].token);
+    for node in nodes {
+        node.stop().await;
+    }
+}

@@ -16,6 +16,8 @@ use crate::stream::EdgeStream;
 const BIND: u64 = 1;
 /// Tag of the request itself.
 const ASK: u64 = 2;
+/// Tag of the look at the lock that a late release named.
+const LOOK: u64 = 3;
 
 /// Asks one thing, for a session that its secret proves or for none, and returns the answer.
 ///
@@ -35,7 +37,7 @@ pub(super) async fn call(
         session_from(*id).map_err(|bad| error::status(&bad.into()))?;
     }
     let stream = door.router.open(&door.coordinator, door.principal(), true);
-    let mut call = Call { stream, session, op, asked: false, waits: None };
+    let mut call = Call { stream, session, op, asked: false, waits: None, late: None };
     match call.run().await {
         Ok(response::Result::Error(error)) => Err(error::status(&error)),
         Ok(result) => Ok(result),
@@ -51,6 +53,8 @@ struct Call {
     asked: bool,
     /// The number under which an acquire waits.
     waits: Option<u64>,
+    /// Why a late release was refused, while it is looked up who came after.
+    late: Option<v1::Error>,
 }
 
 impl Call {
@@ -128,6 +132,22 @@ impl Call {
                 self.ask().await?;
                 Ok(None)
             }
+            Some(response::Result::Error(error)) if response.tag == BIND && error.ended != 0 => {
+                let request::Op::Release(release) = &self.op else {
+                    return Ok(Some(response::Result::Error(error)));
+                };
+                if release.lock.is_empty() {
+                    return Ok(Some(response::Result::Error(error)));
+                }
+                let look = request::Op::GetLock(v1::GetLock { lock: release.lock.clone() });
+                self.late = Some(error);
+                self.send(LOOK, 0, look).await?;
+                Ok(None)
+            }
+            Some(response::Result::Lock(view)) if response.tag == LOOK => {
+                let error = self.late.take().unwrap_or_else(error::outcome_unknown);
+                Ok(Some(response::Result::Error(self.superseded(error, view))))
+            }
             Some(response::Result::Queued(queued)) => {
                 let number = queued.acquisition.map_or(0, |id| id.number);
                 self.waits = Some(number);
@@ -140,6 +160,19 @@ impl Call {
             Some(result) => Ok(Some(result)),
             None => Ok(Some(response::Result::Error(error::outcome_unknown()))),
         }
+    }
+
+    /// A late release says who superseded its caller, also when the session ended meanwhile (SPEC 4).
+    fn superseded(&self, mut error: v1::Error, view: v1::LockView) -> v1::Error {
+        let request::Op::Release(release) = &self.op else { return error };
+        let slot = view.slots.into_iter().find(|slot| slot.slot == release.slot);
+        if let Some(v1::slot_view::State::Held(tenure)) = slot.and_then(|slot| slot.state)
+            && tenure.token > release.token
+        {
+            error.superseded_by = tenure.token;
+            error.holder = tenure.holders.into_iter().next();
+        }
+        error
     }
 
     fn event(&self, event: v1::Event) -> Option<response::Result> {

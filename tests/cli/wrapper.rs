@@ -1,12 +1,11 @@
 //! `palisade lock` as a test runs it.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
-use super::palisade;
 use crate::live::{Live, soon};
 
 /// A running wrapper, ended with the test.
@@ -18,7 +17,10 @@ pub(super) struct Wrapper {
 impl Wrapper {
     /// Starts `palisade lock` with these arguments against a cluster.
     pub(super) fn start(live: &Live, arguments: &[&str]) -> Self {
-        let mut command = palisade();
+        // What runs in the background of a shell ignores INT and QUIT, and the wrapper respects what it inherits.
+        let mut command = Command::new("env");
+        command.env_remove("PALISADE_ENDPOINTS").env_remove("PALISADE_SEQUENCER");
+        command.args(["--default-signal=INT,QUIT,HUP,TERM", env!("CARGO_BIN_EXE_palisade")]);
         command.args(["--quiet", "--endpoints", &live.cluster.endpoints().join(","), "lock"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut command = tokio::process::Command::from(command);

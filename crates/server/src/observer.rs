@@ -67,6 +67,7 @@ fn tell(coordinator: &Coordinator, event: &Event, index: u64, table: &LockTable)
         }
         Event::WaitEnded { acquisition, .. } => {
             let Some(to) = waiters.take_acquisition(*acquisition) else { return };
+            to.take_wants_sequencer(*acquisition);
             if let Some(wire) = convert::session::event(event, index) {
                 to.event(wire);
             }

@@ -14,6 +14,9 @@ use parking_lot::Mutex;
 
 use crate::stream::Deliver;
 
+/// Keepalives of one stream that may be undecided; a client has one under way, and repeats it now and then.
+const RENEWING_MAX: u32 = 64;
+
 /// A client stream at the leader.
 pub(crate) struct Attachment {
     to: Arc<dyn Deliver>,
@@ -31,6 +34,8 @@ struct State {
     calls: BTreeSet<AcquisitionId>,
     /// Unanswered requests, by tag.
     open: BTreeMap<u64, Open>,
+    /// Keepalives whose round is not decided.
+    renewing: u32,
     /// Waits whose grant is to carry sequencers.
     want_sequencer: BTreeSet<AcquisitionId>,
 }
@@ -69,6 +74,20 @@ impl Attachment {
     pub(crate) fn take_wants_sequencer(&self, acquisition: AcquisitionId) -> bool {
         let mut state = self.state.lock();
         !state.want_sequencer.is_empty() && state.want_sequencer.remove(&acquisition)
+    }
+
+    /// A keepalive came in; false when too many are undecided already.
+    pub(crate) fn begin_renew(&self) -> bool {
+        let mut state = self.state.lock();
+        let room = state.renewing < RENEWING_MAX;
+        state.renewing += u32::from(room);
+        room
+    }
+
+    /// Its round is decided.
+    pub(crate) fn end_renew(&self) {
+        let mut state = self.state.lock();
+        state.renewing = state.renewing.saturating_sub(1);
     }
 
     /// A request came in; false when its tag is open already.

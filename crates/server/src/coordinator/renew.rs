@@ -11,6 +11,9 @@ use super::{Attachment, Coordinator};
 use crate::error;
 use crate::lease::Hold;
 
+/// Sessions of one keepalive.
+const SESSIONS_MAX: usize = 65_536;
+
 impl Coordinator {
     /// Renews the sessions of one frame, from its receipt, once a round that begins now has proved that this node
     /// still leads, and in the same term.
@@ -21,6 +24,14 @@ impl Coordinator {
         let Some(serving) = self.serving() else { return to.renewed(refused(error::not_leader())) };
         if !self.has_quorum() {
             return to.renewed(refused(error::no_quorum()));
+        }
+        if renew.sessions.len() > SESSIONS_MAX {
+            let words =
+                format!("a renew names at most {SESSIONS_MAX} sessions; {} came", renew.sessions.len());
+            return to.renewed(refused(error::bad_argument(words)));
+        }
+        if !to.begin_renew() {
+            return to.renewed(refused(error::overloaded()));
         }
         let holds = self.hold(to, &renew, received);
         let coordinator = self.clone();
@@ -33,6 +44,7 @@ impl Coordinator {
                 Ok(_) => None,
             };
             let not_renewed = coordinator.settle(holds, refusal.is_none());
+            to.end_renew();
             to.renewed(match refusal {
                 Some(error) => refused(error),
                 None => v1::Renewed { number, ended: coordinator.why_not_renewed(&not_renewed), error: None },

@@ -54,6 +54,14 @@ pub(crate) fn not_held(message: &str) -> v1::Error {
     ErrorName::NotHeld.error(message)
 }
 
+/// This node's signing key is not in force: it was replaced, and the new one has not settled.
+pub(crate) fn key_not_in_force() -> v1::Error {
+    ErrorName::UnknownKey.error(
+        "the leader's signing key is not in force yet, so that resources could not verify what it signs; put its \
+         earlier signing.key back, or stop this node so that another leads",
+    )
+}
+
 /// An answer that is an error.
 pub(crate) fn response(tag: u64, session: u64, error: v1::Error) -> v1::Response {
     let result = Some(v1::response::Result::Error(error));

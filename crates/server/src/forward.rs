@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
+use palisade_core::command::PublishKey;
 use palisade_core::ids::{KeyId, NodeId, Principal};
 use palisade_proto::raft::v1::relay_client::RelayClient;
 use palisade_proto::raft::v1::relay_frame::What;
@@ -205,7 +206,7 @@ impl Link {
         let (replica, node) = (self.replica.clone(), self.from);
         if node == NodeId(hello.node) {
             tokio::spawn(async move {
-                let publish = leadership::publish_key(&replica, node, key, public);
+                let publish = leadership::publish_key(&replica, PublishKey { node, key, public });
                 // A leader that loses its place leaves it to the next one.
                 let _ = tokio::time::timeout(Duration::from_secs(10), publish).await;
             });

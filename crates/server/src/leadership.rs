@@ -66,14 +66,14 @@ async fn lead(coordinator: &Arc<Coordinator>, router: &Arc<Router>, replica: &Re
     }
     let ready = LeaderReady { term, node: coordinator.node, nonce: coordinator.nonce };
     insist(replica, || Command::LeaderReady(ready.clone())).await;
+    // Before it serves, so that every grant that it tells of can be signed.
+    publish_key(replica, coordinator.signer.publish(coordinator.node)).await;
     if !coordinator.serve(term) {
         return;
     }
     let own = leader_info(replica, coordinator.node);
     tracing::info!(node = %coordinator.config.name, term = term.0, "leads and serves");
     router.set(coordinator, Route::Here, own);
-    publish_key(replica, coordinator.node, coordinator.signer.id().clone(), coordinator.signer.public())
-        .await;
 }
 
 /// Proposes until it is decided. Ends with the term: the caller drops it when leadership changes.
@@ -89,15 +89,10 @@ async fn insist(replica: &Replica, command: impl Fn() -> Command) {
 }
 
 /// Makes a node's signing key known, once.
-pub(crate) async fn publish_key(
-    replica: &Replica,
-    node: NodeId,
-    key: palisade_core::ids::KeyId,
-    public: [u8; 32],
-) {
-    let known = replica.read(|table| table.keys().contains_key(&key));
+pub(crate) async fn publish_key(replica: &Replica, publish: PublishKey) {
+    let known = replica.read(|table| table.keys().contains_key(&publish.key));
     if !known {
-        insist(replica, || Command::PublishKey(PublishKey { node, key: key.clone(), public })).await;
+        insist(replica, || Command::PublishKey(publish.clone())).await;
     }
 }
 

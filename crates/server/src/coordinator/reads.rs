@@ -103,11 +103,15 @@ impl Coordinator {
             None => true,
             Some((lock, slot)) => sequencer.lock == *lock && sequencer.slot == *slot,
         };
-        let signed = self.replica().and_then(|replica| {
-            let held = replica.read(|table| signer::sequencers(table, wanted.acquisition));
-            held.into_iter().find(named)
+        let Some(replica) = self.replica() else { return };
+        let (may_sign, held) = replica.read(|table| {
+            (
+                self.signer.may_sign(table),
+                signer::sequencers(table, wanted.acquisition).into_iter().find(named),
+            )
         });
-        let result = match signed {
+        let result = match held {
+            Some(_) if !may_sign => response::Result::Error(error::key_not_in_force()),
             Some(statement) => {
                 let sequencer = self.signer.sign(&statement);
                 response::Result::Sequencer(v1::SequencerAnswer { sequencer })
@@ -117,8 +121,12 @@ impl Coordinator {
         to.answer(v1::Response { tag, session: session.0, index: 0, renewed: false, result: Some(result) });
     }
 
-    /// One signed sequencer a part of what an acquisition holds.
+    /// One signed sequencer a part of what an acquisition holds; none while this node's key may not sign, and the
+    /// holder then asks for them by themselves.
     pub(crate) fn sequencers(&self, table: &LockTable, acquisition: AcquisitionId) -> Vec<String> {
+        if !self.signer.may_sign(table) {
+            return Vec::new();
+        }
         let held = signer::sequencers(table, acquisition);
         held.iter().map(|sequencer| self.signer.sign(sequencer)).collect()
     }

@@ -17,6 +17,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Runs for ever.
 pub(crate) async fn run(coordinator: Arc<Coordinator>) {
     let mut meter = PauseMeter::new(TICK);
+    let mut held_back = false;
     loop {
         tokio::time::sleep(TICK).await;
         let now = coordinator.host.clock.now();
@@ -29,8 +30,14 @@ pub(crate) async fn run(coordinator: Arc<Coordinator>) {
             if coordinator.serving().is_some() {
                 tracing::warn!(?late, "this node stood still; leases were extended by as much");
             }
-            // What waits in the sockets is read before anything expires.
-            continue;
+            // What waits in the sockets is read before anything expires. Once: a node that is always late must still
+            // expire those who are gone.
+            held_back = !held_back;
+            if held_back {
+                continue;
+            }
+        } else {
+            held_back = false;
         }
         propose_due(&coordinator).await;
     }
@@ -47,8 +54,9 @@ async fn propose_due(coordinator: &Arc<Coordinator>) {
     }
     let Some(replica) = coordinator.replica() else { return };
     let proposals = due.into_iter().map(|command| proposal(coordinator, command));
-    // A stopped replica drops them, and their sinks make them due again.
-    let _ = replica.submit(proposals.collect()).await;
+    // What a stopped replica, or a log without room, does not take is dropped: the sinks make it due again. This loop
+    // also watches the quorum, and must not wait for room that only a quorum can make.
+    let _ = tokio::time::timeout(TICK, replica.submit(proposals.collect())).await;
 }
 
 fn proposal(coordinator: &Arc<Coordinator>, command: Command) -> Proposal {

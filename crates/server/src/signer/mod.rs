@@ -136,11 +136,6 @@ impl Signer {
         PublishKey { node, key: self.id.clone(), public: self.public() }
     }
 
-    /// Whether the cluster knows the key at all, so that it need not be published.
-    pub fn is_published(&self, table: &LockTable) -> bool {
-        table.keys().get(&self.id).is_some_and(|known| known.public == self.public())
-    }
-
     /// Whether the state that this node has applied lets the key sign. A node whose key may not passes the request
     /// on.
     pub fn may_sign(&self, table: &LockTable) -> bool {

@@ -214,7 +214,11 @@ impl EdgeStream {
         match route {
             Route::Nowhere => self.refuse(frame),
             Route::Here => {
-                let attachment = self.attached.lock().attachment.clone();
+                // A change of route in between voids the frame, as it would have voided one that came a moment later.
+                let attachment = {
+                    let attached = self.attached.lock();
+                    attached.attachment.clone().filter(|_| attached.generation == generation)
+                };
                 if let Some(attachment) = attachment {
                     self.coordinator.handle(&attachment, frame, received).await;
                 }

@@ -4,6 +4,7 @@ use palisade_core::command::{
     Acquire, AcquirePart, Cancel, CloseSession, ClusterVersion, Command, EndLockDelay, EndWait, Envelope,
     ExpireSessions, Found, LeaderReady, LockDelay, Member, OpenSession, PublishKey, Release, Replaces, Wait,
 };
+use palisade_core::history::HistorySizes;
 use palisade_core::ids::{
     AcquisitionId, ClientName, ClusterId, ClusterName, GuardName, Incarnation, KeyId, LockName, LogIndex,
     Millis, NodeId, NodeName, OwnerLabel, Principal, RequestNumber, SecretHash, SessionId, Slot, Term,
@@ -15,7 +16,7 @@ use palisade_core::table::LockTable;
 use palisade_core::token::{Token, TokenBase};
 
 /// Kinds of command.
-pub(super) const KINDS: usize = 11;
+pub(super) const KINDS: usize = 12;
 
 /// A new kind has no place here until it has a number, and then a sample.
 pub(super) fn kind(envelope: &Envelope) -> usize {
@@ -31,6 +32,7 @@ pub(super) fn kind(envelope: &Envelope) -> usize {
         Command::EndLockDelay(_) => 8,
         Command::EndWait(_) => 9,
         Command::PublishKey(_) => 10,
+        Command::SetHistory(_) => 11,
     }
 }
 
@@ -146,6 +148,7 @@ pub(super) fn commands() -> Vec<(String, Envelope)> {
         ),
         ("end_wait", Command::EndWait(EndWait { epoch: LogIndex(70), acquisition: id(77, 42) })),
         ("publish_key", Command::PublishKey(key)),
+        ("set_history", Command::SetHistory(HistorySizes { expired_max: 110, others_max: 111 })),
     ];
     samples.into_iter().map(|(name, command)| (name.to_owned(), envelope(command))).collect()
 }
@@ -163,7 +166,7 @@ pub(super) fn table() -> LockTable {
         index += 1;
         table.apply(LogIndex(index), &envelope(command));
     };
-    apply(Command::Found(found()));
+    apply(Command::Found(Found { version: ClusterVersion(2), ..found() }));
     apply(Command::LeaderReady(LeaderReady { term: Term(5), node: NodeId(1), nonce: 11 }));
     for (number, client) in (1..).zip(["holder", "waiter", "closed", "expired"]) {
         apply(Command::OpenSession(open(number, client)));

@@ -7,11 +7,12 @@ use palisade_core::command::{
     Acquire, AcquirePart, Cancel, CloseSession, Command, EndLockDelay, EndWait, ExpireSessions, LeaderReady,
     LockDelay, OpenSession, Release, Wait,
 };
+use palisade_core::history::HistorySizes;
 use palisade_core::ids::{
     AcquisitionId, ClientName, LockName, LogIndex, Millis, NodeId, Principal, RequestNumber, SecretHash,
     SessionId, Slot, Term,
 };
-use palisade_core::limits::Limits;
+use palisade_core::limits::{HISTORY_MAX, Limits};
 use palisade_core::mode::Mode;
 use palisade_core::table::Presented;
 use palisade_core::token::Token;
@@ -88,6 +89,10 @@ pub(super) enum Step {
         term: u64,
         nonce: u64,
     },
+    History {
+        expired_max: u32,
+        others_max: u32,
+    },
 }
 
 /// Takes small choices out of one number, so that a story is a list of numbers: cheap to draw and to shrink.
@@ -128,7 +133,7 @@ impl Dice {
 
 pub(super) fn step(number: u64) -> Step {
     let dice = &mut Dice(number);
-    match dice.weighted([5, 14, 6, 3, 3, 3, 4, 2, 1, 1, 1]) {
+    match dice.weighted([5, 14, 6, 3, 3, 3, 4, 2, 1, 1, 1, 1]) {
         0 => {
             let ttl = [5_000, 5_000, 5_000, 5_000, 5_000, 1_999, u64::MAX];
             Step::Open {
@@ -149,7 +154,12 @@ pub(super) fn step(number: u64) -> Step {
         7 => Step::EndWait { open: dice.pick(), old_epoch: dice.seldom() },
         8 => Step::Close(dice.pick()),
         9 => Step::Cancel { session: dice.pick(), number: dice.below(8) },
-        _ => Step::Leader { term: dice.below(4), nonce: dice.below(2) },
+        10 => Step::Leader { term: dice.below(4), nonce: dice.below(2) },
+        _ => {
+            let sizes = [0, 1, 2, 3, HISTORY_MAX, HISTORY_MAX + 1];
+            let mut size = || sizes[dice.below(6) as usize];
+            Step::History { expired_max: size(), others_max: size() }
+        }
     }
 }
 
@@ -312,6 +322,9 @@ impl Past {
             }
             Step::Leader { term, nonce } => {
                 Command::LeaderReady(LeaderReady { term: Term(term), node: NodeId(1), nonce })
+            }
+            Step::History { expired_max, others_max } => {
+                Command::SetHistory(HistorySizes { expired_max, others_max })
             }
         }
     }

@@ -5,6 +5,7 @@
 //! breaks the table on purpose and requires that this suite notices.
 
 mod commands;
+mod past;
 mod property;
 mod reference;
 mod requests;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use palisade_core::command::{ClusterVersion, Command, Envelope, Found, LeaderReady};
 use palisade_core::event::Event;
+use palisade_core::history::EndedHold;
 use palisade_core::ids::{
     ClusterId, ClusterName, Incarnation, LockName, LogIndex, NodeId, Slot, Term, WallTime,
 };
@@ -77,7 +78,40 @@ impl Run {
         }
         prop_assert_eq!(self.table.check_invariants(), Ok(()), "after {:?}", &envelope.command);
         self.check_locks()?;
-        self.check_sessions()
+        self.check_sessions()?;
+        self.check_history()
+    }
+
+    fn check_history(&self) -> Checked {
+        let history = self.table.history();
+        let past = &self.model.past;
+        prop_assert!(history.expired().eq(&past.lost.holds), "what is known of what expired");
+        prop_assert!(history.others().eq(&past.given.holds), "what is known of what was released");
+        let known_after = (history.expired_known_after(), history.others_known_after());
+        prop_assert_eq!(known_after, (past.lost.known_after, past.given.known_after));
+        Ok(())
+    }
+
+    /// What a lock's history tells, page by page, is what both lists have of it, the newest first.
+    fn check_pages(&self) -> Checked {
+        for pick in 0..LOCKS.len() as u8 {
+            let name = lock(pick);
+            let past = &self.model.past;
+            let both = past.lost.holds.iter().chain(&past.given.holds);
+            let mut expected: Vec<_> = both.filter(|hold| hold.lock == name).cloned().collect();
+            expected.sort_by_key(|hold| std::cmp::Reverse(hold.number));
+            let mut told = Vec::new();
+            loop {
+                let before = told.last().map(|hold: &EndedHold| hold.number);
+                let page = self.table.history().of_lock(&name, before, 2);
+                told.extend(page.holds);
+                if !page.more {
+                    break;
+                }
+            }
+            prop_assert_eq!(told, expected, "the history of {}", name);
+        }
+        Ok(())
     }
 
     fn check_locks(&self) -> Checked {
@@ -190,7 +224,7 @@ fn happenings(applied: &Applied) -> Vec<Happened> {
         Event::HoldEnded { acquisition, lock, token, ended, .. } => {
             Some(Happened::HoldEnded(*acquisition, lock.clone(), *token, *ended))
         }
-        Event::WaitEnded { acquisition, ended } => Some(Happened::WaitEnded(*acquisition, *ended)),
+        Event::WaitEnded { acquisition, ended, .. } => Some(Happened::WaitEnded(*acquisition, *ended)),
         Event::DelayStarted { lock, delay, .. } => Some(Happened::DelayStarted(lock.clone(), *delay)),
         Event::DelayEnded { lock, began, .. } => Some(Happened::DelayEnded(lock.clone(), *began)),
         Event::Founded
@@ -235,6 +269,7 @@ impl Story {
             run.step(step, *gap)?;
         }
         run.check_verdicts()?;
+        run.check_pages()?;
         prop_assert!(run.table == run.replica, "the replicas hold different tables");
         Ok(())
     }

@@ -6,15 +6,18 @@
 use palisade_core::command::{
     Acquire, Command, EndLockDelay, EndWait, ExpireSessions, LeaderReady, OpenSession, Wait,
 };
+use palisade_core::history::EndedHold;
 use palisade_core::ids::{
     AcquisitionId, ClientName, LockName, LogIndex, Millis, Principal, RequestNumber, SecretHash, SessionId,
     Slot, WallTime,
 };
-use palisade_core::limits::Limits;
+use palisade_core::limits::{HISTORY_MAX, Limits};
 use palisade_core::mode::Mode;
 use palisade_core::reply::{BadArgument, Ended, HolderView, LimitName, Refusal, Reply};
 use palisade_core::table::Presented;
 use palisade_core::token::{Token, TokenBase};
+
+use super::past::PastHolds;
 
 pub(super) struct Reference {
     pub(super) limits: Limits,
@@ -27,6 +30,7 @@ pub(super) struct Reference {
     pub(super) requests: Vec<Request>,
     /// Those that run.
     pub(super) delays: Vec<Delay>,
+    pub(super) past: PastHolds,
     now: LogIndex,
     wall: WallTime,
     pub(super) happened: Vec<Happened>,
@@ -111,6 +115,7 @@ impl Reference {
             ended: Vec::new(),
             requests: Vec::new(),
             delays: Vec::new(),
+            past: PastHolds::default(),
             now: LogIndex(0),
             wall: WallTime(0),
             happened: Vec::new(),
@@ -135,6 +140,14 @@ impl Reference {
             Command::Cancel(cancel) => self.cancel(cancel.acquisition).unwrap_or_else(Reply::Refused),
             Command::EndLockDelay(end) => self.end_lock_delay(end),
             Command::EndWait(end) => self.end_wait(end),
+            Command::SetHistory(sizes) => {
+                if sizes.expired_max.max(sizes.others_max) > HISTORY_MAX {
+                    Reply::Refused(Refusal::BadArgument(BadArgument::HistorySize))
+                } else {
+                    self.past.resize(*sizes);
+                    Reply::Done
+                }
+            }
             // A second founding changes nothing; keys are not modelled.
             Command::Found(_) | Command::PublishKey(_) => Reply::Done,
         };
@@ -264,10 +277,11 @@ impl Reference {
         }
         self.ended.push(id);
         self.happened.push(Happened::SessionEnded(id, how));
-        for at in 0..self.requests.len() {
-            if self.requests[at].id.session == id {
-                self.end(at, how);
-            }
+        let mut of_session: Vec<usize> =
+            (0..self.requests.len()).filter(|at| self.requests[*at].id.session == id).collect();
+        of_session.sort_by_key(|at| self.requests[*at].id.number);
+        for at in of_session {
+            self.end(at, how);
         }
     }
 
@@ -280,7 +294,22 @@ impl Reference {
                 request.state = State::Ended { how, token: None };
                 self.happened.push(Happened::WaitEnded(request.id, how));
             }
-            State::Holds { token, .. } => {
+            State::Holds { token, since, since_wall } => {
+                let session = self.sessions.iter().find(|session| session.id == request.id.session);
+                self.past.end(EndedHold {
+                    number: 0,
+                    lock: part.lock.clone(),
+                    slot: Slot(0),
+                    mode: Mode::Exclusive,
+                    acquisition: request.id,
+                    client: session.map_or_else(ClientName::unnamed, |session| session.client.clone()),
+                    token,
+                    grant: since,
+                    granted_at: since_wall,
+                    ended: how,
+                    end: self.now,
+                    ended_at: self.wall,
+                });
                 request.state = State::Ended { how, token: Some(token) };
                 self.happened.push(Happened::HoldEnded(request.id, part.lock.clone(), token, how));
                 let delay = part.delay.millis();

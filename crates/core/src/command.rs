@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::history::HistorySizes;
 use crate::ids::{
     AcquisitionId, ClientName, ClusterId, ClusterName, GuardName, Incarnation, KeyId, LockName, LogIndex,
     Millis, NodeId, NodeName, OwnerLabel, Principal, RequestNumber, SecretHash, SessionId, Slot, Term,
@@ -53,6 +54,8 @@ pub enum Command {
     EndWait(EndWait),
     /// A node's public signing key.
     PublishKey(PublishKey),
+    /// How many ended holds are remembered.
+    SetHistory(HistorySizes),
 }
 
 /// Founds the cluster.
@@ -89,8 +92,8 @@ pub struct Member {
 pub struct ClusterVersion(pub u32);
 
 impl ClusterVersion {
-    /// What this build applies.
-    pub const CURRENT: Self = Self(1);
+    /// What this build applies, as it does every earlier one.
+    pub const CURRENT: Self = Self(2);
 }
 
 /// Sets the lease epoch to this entry's index. Applied again with the same three it changes nothing.
@@ -274,7 +277,8 @@ impl Command {
             | Self::ExpireSessions(_)
             | Self::EndLockDelay(_)
             | Self::EndWait(_)
-            | Self::PublishKey(_) => None,
+            | Self::PublishKey(_)
+            | Self::SetHistory(_) => None,
         }
     }
 
@@ -292,6 +296,25 @@ impl Command {
             Self::EndLockDelay(_) => "end_lock_delay",
             Self::EndWait(_) => "end_wait",
             Self::PublishKey(_) => "publish_key",
+            Self::SetHistory(_) => "set_history",
+        }
+    }
+
+    /// The format version that first had this kind. The bytes of a kind never change.
+    pub fn format(&self) -> u8 {
+        match self {
+            Self::Found(_)
+            | Self::LeaderReady(_)
+            | Self::OpenSession(_)
+            | Self::CloseSession(_)
+            | Self::ExpireSessions(_)
+            | Self::Acquire(_)
+            | Self::Release(_)
+            | Self::Cancel(_)
+            | Self::EndLockDelay(_)
+            | Self::EndWait(_)
+            | Self::PublishKey(_) => 1,
+            Self::SetHistory(_) => 2,
         }
     }
 }

@@ -77,6 +77,8 @@ pub enum Event {
     WaitEnded {
         /// Whose.
         acquisition: AcquisitionId,
+        /// On which locks.
+        locks: Vec<LockName>,
         /// How.
         ended: Ended,
     },

@@ -13,7 +13,8 @@ impl LockTable {
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_sessions()?;
         self.check_locks()?;
-        self.check_memory()
+        self.check_memory()?;
+        self.history().check(self.header().applied)
     }
 
     fn check_sessions(&self) -> Result<(), String> {

@@ -4,11 +4,12 @@
 //! reply and events. It opens no socket or file, reads no clock, draws no random number.
 //!
 //! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`lock`], [`queue`], [`table`].
-//! `invariants`. Words: [`ids`], [`mode`], [`token`], [`limits`]. Towards the resource: [`sequencer`],
+//! [`history`], `invariants`. Words: [`ids`], [`mode`], [`token`], [`limits`]. Towards the resource: [`sequencer`],
 //! [`sequencer_text`], [`holding`].
 
 pub mod command;
 pub mod event;
+pub mod history;
 pub mod holding;
 pub mod ids;
 mod invariants;

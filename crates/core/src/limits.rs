@@ -24,6 +24,13 @@ pub const EXPIRE_BATCH_MAX: usize = 256;
 /// Holdings of an ended session that are remembered with it, to tell a late check how they ended.
 pub const ENDED_HELD_MAX: usize = 16;
 
+/// Ended holds that are remembered of those that expired, were broken or overdue (SPEC 10).
+pub const HISTORY_EXPIRED_DEFAULT: u32 = 65_536;
+/// Ended holds that are remembered of all others (SPEC 10).
+pub const HISTORY_OTHERS_DEFAULT: u32 = 16_384;
+/// The most that either may be set to: some 200 MB of names and numbers.
+pub const HISTORY_MAX: u32 = 1 << 20;
+
 /// Shortest lease, milliseconds (SPEC 3).
 pub const TTL_MIN: Millis = Millis(2_000);
 /// Longest lease: a day.
@@ -43,6 +50,7 @@ pub const TOKEN_MAX: u64 = (1 << 53) - 1;
 pub const TOKEN_BASE_MAX: u64 = (1 << 53) - (1 << 50);
 
 const _: () = assert!(TTL_MIN.0 <= TTL_DEFAULT.0 && TTL_DEFAULT.0 <= TTL_MAX.0);
+const _: () = assert!(HISTORY_EXPIRED_DEFAULT <= HISTORY_MAX && HISTORY_OTHERS_DEFAULT <= HISTORY_MAX);
 const _: () = assert!(FIRST_LEASE_MAX.0 > TTL_MIN.0);
 const _: () = assert!(TOKEN_BASE_MAX < TOKEN_MAX);
 

@@ -283,6 +283,8 @@ pub enum BadArgument {
     Guards,
     /// The key is known with other bytes.
     Key,
+    /// Above `HISTORY_MAX`.
+    HistorySize,
 }
 
 /// A bound that has a name.
@@ -313,6 +315,8 @@ pub enum NotYet {
     Semaphores,
     /// Taking over a session.
     TakingOver,
+    /// A kind of command.
+    ThisCommand,
 }
 
 /// The result of applying one entry.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::codec::{DecodeError, VERSION, versioned};
+use crate::codec::{DecodeError, FIRST, versioned};
 use crate::error::OpenError;
 
 /// Keeps the newest snapshot.
@@ -117,7 +117,7 @@ impl FileSnapshots {
         let mut file = File::create(path)?;
         let mut head = Vec::with_capacity(21);
         head.extend_from_slice(MAGIC);
-        head.push(VERSION);
+        head.push(FIRST);
         head.extend_from_slice(&(snapshot.len() as u64).to_le_bytes());
         head.extend_from_slice(&crc32fast::hash(&head).to_le_bytes());
         file.write_all(&head)?;

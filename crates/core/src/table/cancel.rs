@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::event::Event;
     use crate::ids::SessionId;
-    use crate::table::story::{Story, ask, id, refusal};
+    use crate::table::story::{Story, ask, id, lock, refusal};
 
     #[test]
     fn b08_a_waiter_that_gave_up_is_never_granted() {
@@ -58,7 +58,10 @@ mod tests {
         let held = story.holds(a, 1, "l");
         story.waits(b, 1, "l");
         assert_eq!(story.cancel(b, 1), Reply::Cancelled(CancelMet::Waiting));
-        assert_eq!(story.events, [Event::WaitEnded { acquisition: id(b, 1), ended: Ended::Cancelled }]);
+        assert_eq!(
+            story.events,
+            [Event::WaitEnded { acquisition: id(b, 1), locks: vec![lock("l")], ended: Ended::Cancelled }]
+        );
         story.release(a, 1, "l", held);
         assert!(story.holder("l").is_none());
         assert_eq!(story.table.lock_count(), 0);

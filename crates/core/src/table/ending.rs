@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{EndedSession, LockTable, Step};
 use crate::event::Event;
+use crate::history::EndedHold;
 use crate::ids::{AcquisitionId, ClientName, LockName, SessionId, Slot};
 use crate::limits::ENDED_HELD_MAX;
 use crate::lock::{Delay, OwedDelay, Predecessor, SlotState};
@@ -58,14 +59,16 @@ impl LockTable {
     ) {
         match &acquisition.state {
             AcquisitionState::Waiting => {
+                let mut locks = Vec::with_capacity(acquisition.parts.len());
                 for part in &acquisition.parts {
+                    locks.push(part.lock.clone());
                     if let Some(lock) = self.locks.get_mut(&part.lock) {
                         lock.queue.remove(acquisition.arrived);
                     }
                     step.touched.insert(part.lock.clone());
                 }
                 self.counts.waiting -= 1;
-                step.events.push(Event::WaitEnded { acquisition: id, ended });
+                step.events.push(Event::WaitEnded { acquisition: id, locks, ended });
             }
             AcquisitionState::Holding { held, .. } => {
                 for part in held {
@@ -87,6 +90,20 @@ impl LockTable {
         let Some(lock) = self.locks.get_mut(&part.lock) else { return };
         let Some(SlotState::Held(tenure)) = lock.slots.get_mut(&part.slot) else { return };
         let Some(holder) = tenure.holders.remove(&id) else { return };
+        let hold = EndedHold {
+            number: 0,
+            lock: part.lock.clone(),
+            slot: part.slot,
+            mode: tenure.mode,
+            acquisition: id,
+            client: client.clone(),
+            token: tenure.token,
+            grant: holder.grant,
+            granted_at: holder.granted_at,
+            ended,
+            end: step.at.index,
+            ended_at: step.at.wall,
+        };
         if ended.delays() {
             let owed = OwedDelay { delay: holder.delay, guards: holder.fenced_by };
             tenure.owed = Some(match tenure.owed.take() {
@@ -130,6 +147,7 @@ impl LockTable {
                 }
             }
         }
+        self.remember_hold(step, hold);
         let predecessor = Predecessor {
             slot: part.slot,
             acquisition: id,
@@ -141,6 +159,17 @@ impl LockTable {
         };
         let max = self.header.limits.predecessors_max;
         Arc::make_mut(&mut self.predecessors).remember(part.lock.clone(), predecessor, max);
+    }
+}
+
+impl LockTable {
+    /// How a held part ended, for its lock's history. A cluster of version 1 has none.
+    fn remember_hold(&mut self, step: &Step, hold: EndedHold) {
+        if self.knows(2) {
+            self.history.remember(hold);
+        } else {
+            self.history.begin_after(step.at.index);
+        }
     }
 }
 

@@ -22,10 +22,12 @@ mod memory;
 mod open_session;
 mod publish_key;
 mod release;
+mod set_history;
 mod sharded;
 #[cfg(test)]
-mod story;
+pub(crate) mod story;
 mod verdict;
+pub mod version_1;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,13 +43,14 @@ use self::memory::{EndedSessions, Predecessors};
 use self::sharded::Sharded;
 use crate::command::{ClusterVersion, Command, Envelope, Member};
 use crate::event::Event;
+use crate::history::History;
 use crate::ids::{
     ClusterId, ClusterName, Incarnation, KeyId, LockName, LogIndex, NodeId, SecretHash, SessionId, Term,
     WallTime,
 };
 use crate::limits::Limits;
 use crate::lock::Lock;
-use crate::reply::{Applied, EntryAt, Refusal, Reply};
+use crate::reply::{Applied, EntryAt, NotYet, Refusal, Reply};
 use crate::session::Session;
 use crate::token::TokenBase;
 
@@ -63,6 +66,8 @@ pub struct LockTable {
     predecessors: Arc<Predecessors>,
     keys: BTreeMap<KeyId, SigningKey>,
     counts: Counts,
+    /// Stands last since format version 2; version 1 had none.
+    history: History,
 }
 
 /// The cluster itself.
@@ -181,6 +186,7 @@ impl LockTable {
             predecessors: Arc::default(),
             keys: BTreeMap::new(),
             counts: Counts::default(),
+            history: History::default(),
         }
     }
 
@@ -213,6 +219,9 @@ impl LockTable {
             Command::Found(found) => return self.found(step, found),
             Command::LeaderReady(ready) => return self.leader_ready(step, ready),
             _ if self.header.founding.is_none() => return Reply::Refused(Refusal::NotFounded),
+            _ if command.format() > 1 && !self.knows(2) => {
+                return Reply::Refused(Refusal::NotYet(NotYet::ThisCommand));
+            }
             _ => {}
         }
         match command {
@@ -226,6 +235,7 @@ impl LockTable {
             Command::EndLockDelay(end) => self.end_lock_delay(step, end),
             Command::EndWait(end) => self.end_wait(step, end),
             Command::PublishKey(publish) => self.publish_key(step, publish),
+            Command::SetHistory(sizes) => self.set_history(*sizes),
         }
     }
 
@@ -274,9 +284,19 @@ impl LockTable {
         self.ended.get(session)
     }
 
+    /// How held parts ended. A clone of it is cheap.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
     /// Signing keys.
     pub fn keys(&self) -> &BTreeMap<KeyId, SigningKey> {
         &self.keys
+    }
+
+    /// Whether this cluster applies what this version brought.
+    pub(crate) fn knows(&self, version: u32) -> bool {
+        self.header.version >= ClusterVersion(version)
     }
 
     /// Whether a timer command was decided under the clock that is in force.

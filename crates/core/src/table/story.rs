@@ -118,6 +118,12 @@ impl Story {
         story
     }
 
+    /// As if the cluster had been founded by an earlier version.
+    pub(crate) fn with_version(&mut self, version: ClusterVersion) {
+        self.table.header.version = version;
+        self.replica.header.version = version;
+    }
+
     pub(crate) fn unfounded() -> Self {
         let (table, replica) = (LockTable::new(), LockTable::new());
         Self { table, replica, index: 0, events: Vec::new(), renewed: None, secrets: 0 }

@@ -1,7 +1,7 @@
 //! A refusal of the table as an error that says enough to act on.
 
 use palisade_core::limits::{
-    CAPACITY_MAX, GUARDS_MAX, LOCK_DELAY_MAX, PARTS_MAX, TTL_MAX, TTL_MIN, WAIT_MAX,
+    CAPACITY_MAX, GUARDS_MAX, HISTORY_MAX, LOCK_DELAY_MAX, PARTS_MAX, TTL_MAX, TTL_MIN, WAIT_MAX,
 };
 use palisade_core::reply::{BadArgument, Ended, HolderView, LimitName, NotYet, Refusal};
 
@@ -178,6 +178,10 @@ fn bad_argument(what: BadArgument) -> v1::Error {
         BadArgument::Wait => (WAIT_MAX.0, format!("a bounded wait is 1 to {WAIT_MAX} ms")),
         BadArgument::Guards => (max(GUARDS_MAX), format!("a part names at most {GUARDS_MAX} guards")),
         BadArgument::Key => (0, "the key id is known with other bytes".to_owned()),
+        BadArgument::HistorySize => (
+            u64::from(HISTORY_MAX),
+            format!("a history of more than {HISTORY_MAX} ended holds was asked for; ask for fewer"),
+        ),
     };
     v1::Error { limit, ..ErrorName::BadArgument.error(message) }
 }
@@ -212,6 +216,7 @@ fn feature(what: NotYet) -> &'static str {
         NotYet::SeveralLocks => "acquiring several locks at once",
         NotYet::Semaphores => "a capacity above 1",
         NotYet::TakingOver => "taking over a session",
+        NotYet::ThisCommand => "this kind of command",
     }
 }
 

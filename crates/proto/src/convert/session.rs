@@ -73,7 +73,7 @@ pub fn event(event: &Event, index: u64) -> Option<v1::Event> {
         Event::Granted { grant, waited: true } => {
             (grant.acquisition.session, What::Granted(words::grant(grant)))
         }
-        Event::WaitEnded { acquisition, ended } => {
+        Event::WaitEnded { acquisition, ended, .. } => {
             let error = Some(refusal::wait_ended(*ended));
             (acquisition.session, What::WaitEnded(v1::WaitEnded { number: acquisition.number.0, error }))
         }
@@ -166,7 +166,8 @@ mod tests {
         let told = event(&Event::Contended { holder, lock }, 9).expect("an event");
         assert_eq!(told.session, 7);
         let told =
-            event(&Event::WaitEnded { acquisition: holder, ended: Ended::TimedOut }, 9).expect("an event");
+            event(&Event::WaitEnded { acquisition: holder, locks: Vec::new(), ended: Ended::TimedOut }, 9);
+        let told = told.expect("an event");
         let Some(v1::event::What::WaitEnded(end)) = told.what else { panic!("{told:?}") };
         assert_eq!(end.error.map(|error| error.name), Some("WAIT_TIMED_OUT".to_owned()));
     }

@@ -8,7 +8,7 @@ use openraft::EntryPayload;
 use palisade_core::command::Envelope;
 use serde::{Deserialize, Serialize};
 
-use super::{DecodeError, VERSION, checked, decode, encode, get_u32, get_u64};
+use super::{DecodeError, FIRST, body_of, checked, decode, encode, encode_as, get_u32, get_u64, version_of};
 use crate::types::{EncodedCommand, Entry, Membership, log_id};
 
 /// Bytes of one encoded command. A row of the log holds at least one entry, and the store keeps rows in groups of up
@@ -24,9 +24,9 @@ const ROW_HEAD: usize = 1 + 4 + 8 + 4;
 /// Bytes of an encoded membership. Far above what fifty nodes need.
 const MEMBERSHIP_BYTES_MAX: usize = COMMAND_BYTES_MAX;
 
-/// Encodes a command for the log: version byte and envelope.
+/// Encodes a command for the log: the version that first had such a command, and the envelope.
 pub fn encode_command(envelope: &Envelope) -> Bytes {
-    encode(envelope).into()
+    encode_as(envelope.command.format(), envelope).into()
 }
 
 /// Reads a command.
@@ -35,7 +35,13 @@ pub fn encode_command(envelope: &Envelope) -> Bytes {
 ///
 /// When it was written by a newer version, is too large, or is damaged.
 pub fn decode_command(bytes: &[u8]) -> Result<Envelope, DecodeError> {
-    decode(bytes, "a command", COMMAND_BYTES_MAX)
+    const PLACE: &str = "a command";
+    if bytes.len() > COMMAND_BYTES_MAX {
+        return Err(DecodeError::TooLarge { place: PLACE, bytes: bytes.len(), max: COMMAND_BYTES_MAX });
+    }
+    // Later versions have more kinds; those of earlier ones look as they did.
+    let (_, body) = version_of(bytes, PLACE)?;
+    body_of(body, PLACE)
 }
 
 /// One entry without its index, as the engine keeps it.
@@ -162,7 +168,7 @@ pub(crate) fn encode_row(first: u64, records: &[Record]) -> (Vec<u8>, usize) {
         count += 1;
     }
     let mut row = Vec::with_capacity(bytes);
-    row.put_u8(VERSION);
+    row.put_u8(FIRST);
     row.put_u32_le(0);
     row.put_u64_le(first);
     row.put_u32_le(count as u32);

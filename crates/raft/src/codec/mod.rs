@@ -16,8 +16,13 @@ use palisade_core::table::LockTable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The version that this build writes. All earlier ones are read.
-pub const VERSION: u8 = 1;
+/// The newest version that this build writes and reads. All earlier ones are read.
+///
+/// Version 2: tables with more in them, and more kinds of command. What has not changed since is still written as
+/// version 1, so that an older build reads it.
+pub const VERSION: u8 = 2;
+/// What most things are written as.
+pub(crate) const FIRST: u8 = 1;
 
 /// Why bytes were refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,10 +72,15 @@ fn options(limit: usize) -> impl Options {
 /// # Panics
 ///
 /// Never for the types of this crate and of core: all have a length before they are written.
-#[allow(clippy::expect_used)]
 pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
+    encode_as(FIRST, value)
+}
+
+/// As [`encode`], of this version.
+#[allow(clippy::expect_used)]
+pub(crate) fn encode_as(version: u8, value: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
-    bytes.push(VERSION);
+    bytes.push(version);
     bincode::DefaultOptions::new()
         .with_fixint_encoding()
         .serialize_into(&mut bytes, value)
@@ -87,25 +97,39 @@ pub(crate) fn decode<T: DeserializeOwned>(
     if bytes.len() > max {
         return Err(DecodeError::TooLarge { place, bytes: bytes.len(), max });
     }
-    let body = versioned(bytes, place)?;
+    body_of(versioned(bytes, place)?, place)
+}
+
+/// Reads what follows the version.
+pub(crate) fn body_of<T: DeserializeOwned>(body: &[u8], place: &'static str) -> Result<T, DecodeError> {
     options(body.len()).deserialize(body).map_err(|why| DecodeError::damaged(place, why))
 }
 
-/// Takes the version byte off.
+/// Takes the version byte off what has not changed since version 1.
 pub(crate) fn versioned<'a>(bytes: &'a [u8], place: &'static str) -> Result<&'a [u8], DecodeError> {
+    match version_of(bytes, place)? {
+        (FIRST, body) => Ok(body),
+        (found, _) => Err(no_such_version(place, found)),
+    }
+}
+
+/// The version, which this build knows, and what follows it.
+pub(crate) fn version_of<'a>(bytes: &'a [u8], place: &'static str) -> Result<(u8, &'a [u8]), DecodeError> {
     match bytes.split_first() {
-        Some((&VERSION, body)) => Ok(body),
         Some((&found, _)) if found > VERSION => Err(DecodeError::Newer { place, found }),
-        Some((&found, _)) => {
-            Err(DecodeError::Damaged { place, version: found, why: "there is no such version".into() })
-        }
+        Some((&found, _)) if found < FIRST => Err(no_such_version(place, found)),
+        Some((&found, body)) => Ok((found, body)),
         None => Err(DecodeError::Damaged { place, version: 0, why: "it is empty".into() }),
     }
 }
 
+fn no_such_version(place: &'static str, version: u8) -> DecodeError {
+    DecodeError::Damaged { place, version, why: "there is no such version".into() }
+}
+
 /// A table alone: the same bytes for equal tables, on every replica. Takes time in proportion to it.
 pub fn encode_table(table: &LockTable) -> Bytes {
-    encode(table).into()
+    encode_as(VERSION, table).into()
 }
 
 /// Reads what [`encode_table`] wrote.
@@ -114,14 +138,24 @@ pub fn encode_table(table: &LockTable) -> Bytes {
 ///
 /// When it was written by a newer version, or is damaged.
 pub fn decode_table(bytes: &[u8]) -> Result<LockTable, DecodeError> {
-    decode(bytes, "a table", bytes.len())
+    const PLACE: &str = "a table";
+    let (version, body) = version_of(bytes, PLACE)?;
+    table_of(version, body, PLACE)
+}
+
+/// Reads a table as this version wrote it.
+pub(crate) fn table_of(version: u8, body: &[u8], place: &'static str) -> Result<LockTable, DecodeError> {
+    if version == FIRST {
+        return body_of::<palisade_core::table::version_1::LockTable>(body, place).map(LockTable::from);
+    }
+    body_of(body, place)
 }
 
 /// A version byte, a checksum, and `value`: one record of a store.
 pub(crate) fn seal(value: &impl Serialize) -> Vec<u8> {
     let body = encode(value);
     let mut bytes = Vec::with_capacity(body.len() + 4);
-    bytes.push(VERSION);
+    bytes.push(FIRST);
     bytes.extend_from_slice(&crc32fast::hash(&body[1..]).to_le_bytes());
     bytes.extend_from_slice(&body[1..]);
     bytes
@@ -129,8 +163,7 @@ pub(crate) fn seal(value: &impl Serialize) -> Vec<u8> {
 
 /// Reads what [`seal`] wrote.
 pub(crate) fn unseal<T: DeserializeOwned>(bytes: &[u8], place: &'static str) -> Result<T, DecodeError> {
-    let body = checked(bytes, place)?;
-    options(body.len()).deserialize(body).map_err(|why| DecodeError::damaged(place, why))
+    body_of(checked(bytes, place)?, place)
 }
 
 /// Takes version byte and checksum off.
@@ -174,7 +207,7 @@ mod tests {
         bytes[0] = VERSION + 1;
         let error = decode::<u64>(&bytes, "a vote", 100).expect_err("the version is unknown");
         assert_eq!(error, DecodeError::Newer { place: "a vote", found: VERSION + 1 });
-        assert_eq!(error.to_string(), "a vote has format version 2; this version of Palisade reads up to 1");
+        assert_eq!(error.to_string(), "a vote has format version 3; this version of Palisade reads up to 2");
     }
 
     #[test]
@@ -188,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_length_that_lies_allocates_nothing() {
-        let mut bytes = vec![VERSION];
+        let mut bytes = vec![FIRST];
         bytes.extend_from_slice(&u64::MAX.to_le_bytes());
         assert!(decode::<Vec<u8>>(&bytes, "a list", 100).is_err());
     }

@@ -7,7 +7,7 @@ use palisade_core::limits::TOKEN_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::log::{Record, put_entries};
-use super::{DecodeError, VERSION, decode, encode, get_u32, versioned};
+use super::{DecodeError, FIRST, decode, encode, get_u32, versioned};
 use crate::types::{AppendRequest, AppendResult, LogId, SnapshotMeta, Vote};
 
 /// Bytes of one message. An append carries about a mebibyte of entries; the rest is far smaller.
@@ -34,7 +34,7 @@ pub(crate) fn encode_append(request: &AppendRequest) -> Bytes {
         count: request.entries.len() as u32,
     });
     let mut out = BytesMut::with_capacity(head.len() + 8 + request.entries.len() * 192);
-    out.put_u8(VERSION);
+    out.put_u8(FIRST);
     out.put_u32_le(head.len() as u32);
     out.put_slice(&head);
     put_entries(&request.entries, &mut out);
@@ -111,7 +111,7 @@ const END: u8 = 2;
 
 pub(crate) fn encode_part(part: &SnapshotPart) -> Bytes {
     let mut out = BytesMut::new();
-    out.put_u8(VERSION);
+    out.put_u8(FIRST);
     match part {
         SnapshotPart::Head(head) => {
             out.put_u8(HEAD);
@@ -193,7 +193,7 @@ mod tests {
         assert!(matches!(decode_part(chunk), Ok(SnapshotPart::Chunk(bytes)) if &bytes[..] == b"abc"));
         let end = encode_part(&SnapshotPart::End(7));
         assert!(matches!(decode_part(end), Ok(SnapshotPart::End(7))));
-        assert!(decode_part(Bytes::from_static(&[VERSION, 9])).is_err());
-        assert!(decode_part(Bytes::from_static(&[VERSION])).is_err());
+        assert!(decode_part(Bytes::from_static(&[FIRST, 9])).is_err());
+        assert!(decode_part(Bytes::from_static(&[FIRST])).is_err());
     }
 }

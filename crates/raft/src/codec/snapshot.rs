@@ -5,7 +5,7 @@ use palisade_core::table::LockTable;
 use serde::{Deserialize, Serialize};
 
 use super::log::Members;
-use super::{DecodeError, VERSION, get_u32, options, versioned};
+use super::{DecodeError, VERSION, get_u32, options, table_of, version_of};
 use crate::engine::LogPoint;
 use crate::types::{SnapshotMeta, StoredMembership};
 
@@ -45,15 +45,14 @@ pub(crate) fn decode_cover(bytes: &[u8]) -> Result<SnapshotMeta, DecodeError> {
 
 /// A whole snapshot. Takes time in proportion to it.
 pub(crate) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotMeta, LockTable), DecodeError> {
-    use bincode::Options;
+    let (version, _) = version_of(bytes, PLACE)?;
     let (meta, body) = split(bytes)?;
-    let table = options(body.len()).deserialize(body).map_err(|why| DecodeError::damaged(PLACE, why))?;
-    Ok((meta, table))
+    Ok((meta, table_of(version, body, PLACE)?))
 }
 
 fn split(bytes: &[u8]) -> Result<(SnapshotMeta, &[u8]), DecodeError> {
     use bincode::Options;
-    let mut body = versioned(bytes, PLACE)?;
+    let (_, mut body) = version_of(bytes, PLACE)?;
     let len = get_u32(&mut body, PLACE)? as usize;
     if len > body.remaining() {
         return Err(DecodeError::damaged(PLACE, "it ends early"));

@@ -295,7 +295,8 @@ impl LeaseClock {
             | Command::Acquire(_)
             | Command::Release(_)
             | Command::Cancel(_)
-            | Command::PublishKey(_) => {}
+            | Command::PublishKey(_)
+            | Command::SetHistory(_) => {}
         }
     }
 

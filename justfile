@@ -31,4 +31,11 @@ nightly:
     for prove in scripts/prove-*.sh; do "$prove" || exit 1; done
     command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
     cargo deny check licenses bans sources
+    just peers
     cargo run --release --locked -- demo
+
+# The load generator beside other services: a workspace of its own, which needs protoc.
+peers:
+    cargo fmt --check --manifest-path benches/peers/Cargo.toml
+    cargo clippy --all-targets --locked --manifest-path benches/peers/Cargo.toml -- -D warnings
+    cargo test --locked --manifest-path benches/peers/Cargo.toml

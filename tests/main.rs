@@ -8,3 +8,4 @@ mod formats;
 mod live;
 mod model;
 mod tidy;
+mod watches;

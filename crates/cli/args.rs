@@ -10,7 +10,9 @@ use palisade_server::InitialMember;
 use crate::commands::bench::BenchArgs;
 use crate::commands::demo::{DemoArgs, DemoWorkerArgs};
 use crate::commands::dev::DevArgs;
+use crate::commands::history::Since;
 use crate::commands::serve::ServeArgs;
+use crate::commands::watch::FromPosition;
 use crate::exit::Exit;
 
 /// A lock service whose locks are safe to lose: every grant bears a fencing token, and the resource refuses an older one.
@@ -97,6 +99,14 @@ pub(crate) enum Command {
     Locks(LocksArgs),
     /// Who holds a lock, who waits, and who held it before
     Who(WhoArgs),
+    /// Why a lock is held or closed, in sentences, and how its last holds ended
+    Why(WhoArgs),
+    /// What happens to a lock, or to all below a prefix, as it happens
+    Watch(WatchArgs),
+    /// How the last holds of a lock ended
+    History(HistoryArgs),
+    /// Where holders lost their locks: all that expired, were broken or overdue
+    Audit(AuditArgs),
     /// Measure a cluster, and check its grants meanwhile
     Bench(BenchArgs),
     /// A worker of the demo
@@ -221,6 +231,73 @@ pub(crate) struct LocksArgs {
 pub(crate) struct WhoArgs {
     /// The lock
     pub(crate) name: String,
+}
+
+/// `palisade watch`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  palisade watch nightly
+  palisade watch --prefix orders/ --snapshot
+  palisade watch --prefix orders/ --from 52 -o json
+
+One line an event; with -o json one line an entry of the log, whose `position` is what --from takes. It goes on at another
+node when its own is gone, and misses nothing: or it says that events are missing, and how things stand.
+
+Exit codes: 0 saw as many events as --count names, 3 no node said anything for --timeout.")]
+pub(crate) struct WatchArgs {
+    /// The lock
+    #[arg(required_unless_present = "prefix", conflicts_with = "prefix")]
+    pub(crate) name: Option<String>,
+    /// All locks whose names begin so; empty for all
+    #[arg(long)]
+    pub(crate) prefix: Option<String>,
+    /// Go on after this position, INDEX or INCARNATION:INDEX; without it, from now
+    #[arg(long, value_name = "POSITION", conflicts_with = "snapshot")]
+    pub(crate) from: Option<FromPosition>,
+    /// Show how things stand first
+    #[arg(long)]
+    pub(crate) snapshot: bool,
+    /// End after so many events
+    #[arg(long, value_name = "EVENTS")]
+    pub(crate) count: Option<u64>,
+}
+
+/// `palisade history`
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// The lock
+    pub(crate) name: String,
+    /// At most so many, the newest first
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: u32,
+    /// Those before this number: the last of the page before
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
+    pub(crate) before: u64,
+}
+
+/// `palisade audit`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Between a holder that lost its lock and the next one lies all the space in which effects of both can have met
+at a resource that does not check tokens. Whatever happened elsewhere did not happen between two holders.
+
+Examples:
+  palisade audit --since 2h
+  palisade audit orders/ --since 2026-11-29T22:00:00Z -o json"
+)]
+pub(crate) struct AuditArgs {
+    /// Only locks whose names begin so
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    /// Only what ended since: 2h (ago), or 2026-11-29T22:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Since>,
+    /// At most so many, the newest first
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: u32,
+    /// Those before this number: the last of the page before
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
+    pub(crate) before: u64,
 }
 
 /// `palisade exec-child`

@@ -14,6 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "palisade/v1/lock.proto",
         "palisade/v1/sequencer.proto",
         "palisade/v1/cluster.proto",
+        "palisade/v1/watch.proto",
         "palisade/raft/v1/peer.proto",
         "palisade/raft/v1/relay.proto",
     ];

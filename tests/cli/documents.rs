@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::palisade;
 use crate::live::{Live, name};
 
-/// They run something; what the bench and the demo answer is looked at where they are run.
-const SILENT: [&str; 6] = ["serve", "dev", "lock", "bench", "demo", "help"];
+/// They run something, or go on: what the watch, the bench and the demo tell is looked at where they are run.
+const SILENT: [&str; 7] = ["serve", "dev", "lock", "watch", "bench", "demo", "help"];
 
 /// The commands that the program lists.
 fn commands() -> BTreeSet<String> {
@@ -45,11 +45,15 @@ async fn every_command_that_answers_answers_scripts_as_well() {
     let session = client.open_session().await.unwrap();
     let guard = session.lock(name("orders")).with_sequencer().acquire().await.unwrap();
     let sequencer = guard.sequencer().await.unwrap();
-    let asked: [(&[&str], i32); 8] = [
+    let asked: [(&[&str], i32); 12] = [
         (&["status"], 0),
         (&["status", "--local"], 0),
         (&["who", "orders"], 0),
         (&["who", "nobody/holds/this"], 1),
+        (&["why", "orders"], 0),
+        (&["history", "orders"], 0),
+        (&["audit"], 0),
+        (&["audit", "orders", "--since", "1h"], 0),
         (&["locks"], 0),
         (&["locks", "no-such-prefix"], 0),
         (&["check", &sequencer], 0),

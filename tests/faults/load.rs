@@ -19,7 +19,7 @@ const SHARED: &str = "load/shared";
 /// What the clients were told.
 #[derive(Debug, Default)]
 struct Book {
-    grants: usize,
+    grants: Vec<(String, u64)>,
     /// The last token of each lock, in the order in which clients learned of it.
     tokens: BTreeMap<String, u64>,
     /// Released, and told so.
@@ -29,8 +29,8 @@ struct Book {
 
 impl Book {
     fn granted(&mut self, guard: &LockGuard) {
-        self.grants += 1;
         let (lock, token) = (guard.lock().as_str().to_owned(), guard.token().get());
+        self.grants.push((lock.clone(), token));
         if let Some(before) = self.tokens.insert(lock.clone(), token)
             && token <= before
         {
@@ -74,7 +74,12 @@ impl Load {
     }
 
     pub(crate) fn grants(&self) -> usize {
-        self.book.lock().unwrap().grants
+        self.book.lock().unwrap().grants.len()
+    }
+
+    /// Every grant that was acknowledged: lock and token.
+    pub(crate) fn granted(&self) -> Vec<(String, u64)> {
+        self.book.lock().unwrap().grants.clone()
     }
 
     /// Waits until it is granted something that it asked for after now, by every worker's measure.

@@ -10,7 +10,7 @@ mod identity;
 mod isolated_leader;
 mod killed_leaders;
 mod late_release;
-mod load;
+pub(crate) mod load;
 mod one_frame;
 mod paused_leader;
 mod power_loss;

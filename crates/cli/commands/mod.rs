@@ -4,12 +4,15 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod dev;
+pub(crate) mod history;
 pub(crate) mod lock;
 pub(crate) mod locks;
 pub(crate) mod serve;
 pub(crate) mod status;
 mod view;
+pub(crate) mod watch;
 pub(crate) mod who;
+pub(crate) mod why;
 
 use std::fmt;
 
@@ -127,6 +130,8 @@ fn exit_of(name: ErrorName) -> Exit {
         | ErrorName::NotYet
         | ErrorName::OutcomeUnknown
         | ErrorName::Overloaded
+        | ErrorName::NodeBehind
+        | ErrorName::WatchTooSlow
         | ErrorName::LimitReached => Exit::UNAVAILABLE,
         ErrorName::SessionUnknown => Exit::NOT_FOUND,
         ErrorName::LockHeld | ErrorName::LockClosed | ErrorName::QueuedAhead => Exit::CONFLICT,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use palisade_core::ids::{ClusterName, NodeName};
 use palisade_host::Host;
-use palisade_server::{InitialMember, Node, ServerConfig, Storage, Timing};
+use palisade_server::{InitialMember, Node, ServerConfig, Storage, Timing, WatchLimits};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
@@ -68,6 +68,15 @@ pub(crate) struct ServeArgs {
     /// Entries kept behind a snapshot
     #[arg(long, default_value_t = 200_000, help_heading = "Storage")]
     pub(crate) keep_log: u64,
+    /// Watch streams that this node serves at a time
+    #[arg(long, default_value_t = WatchLimits::default().streams_max, help_heading = "Watching")]
+    pub(crate) watches_max: usize,
+    /// Events of locks that this node keeps for watchers that come back
+    #[arg(long, default_value_t = WatchLimits::default().events_kept_max, help_heading = "Watching")]
+    pub(crate) events_kept: usize,
+    /// Events that wait for one watcher; past it, its stream is cut
+    #[arg(long, default_value_t = WatchLimits::default().buffer_max, help_heading = "Watching")]
+    pub(crate) watch_buffer: usize,
 }
 
 impl ServeArgs {
@@ -86,6 +95,9 @@ impl ServeArgs {
         };
         config.snapshot_every = self.snapshot_every;
         config.keep_log = self.keep_log;
+        config.watch.streams_max = self.watches_max;
+        config.watch.events_kept_max = self.events_kept;
+        config.watch.buffer_max = self.watch_buffer;
         config
     }
 }

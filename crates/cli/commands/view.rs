@@ -57,7 +57,7 @@ fn session(acquisition: Option<&v1::AcquisitionId>) -> u64 {
 }
 
 /// A name that people gave, or that they gave none.
-fn client(name: &str) -> &str {
+pub(super) fn client(name: &str) -> &str {
     if name.is_empty() { "an unnamed client" } else { name }
 }
 

@@ -21,6 +21,7 @@ use crate::config::{ClientConfig, ConfigError, Settings};
 use crate::driver::{Command, Driver};
 use crate::error::{CallError, OpenError};
 use crate::session::Session;
+use crate::watch::{Filter, From, Watch};
 use crate::wire;
 
 /// Commands that may wait for the client's task.
@@ -65,8 +66,8 @@ impl LeftQueue {
 pub(crate) struct ClientHandle {
     commands: mpsc::Sender<Command>,
     left: Arc<LeftQueue>,
-    host: Host,
-    settings: Arc<Settings>,
+    pub(crate) host: Host,
+    pub(crate) settings: Arc<Settings>,
 }
 
 impl fmt::Debug for ClientHandle {
@@ -159,6 +160,43 @@ impl Client {
         let op = v1::ListLocks { prefix: prefix.to_owned(), limit, after: after.to_owned() };
         match self.read(Op::ListLocks(op)).await? {
             Answer::Locks(list) => Ok(list),
+            _ => Err(wire::unexpected()),
+        }
+    }
+
+    /// What happens to a lock, or to all whose names begin so. It connects by itself, to any node, when it is asked for
+    /// the first news.
+    pub fn watch(&self, filter: Filter, from: From) -> Watch {
+        Watch::new(self.handle.clone(), filter, from)
+    }
+
+    /// How the last holds of a lock ended, the newest first; `before` is the number of the last one of the page before,
+    /// 0 for the first page. A `limit` of 0 means 100. Linearizable.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`].
+    pub async fn history(
+        &self,
+        lock: &LockName,
+        limit: u32,
+        before: u64,
+    ) -> Result<v1::HistoryPage, CallError> {
+        let op = v1::GetHistory { lock: lock.as_str().to_owned(), limit, before };
+        match self.read(Op::History(op)).await? {
+            Answer::History(page) => Ok(page),
+            _ => Err(wire::unexpected()),
+        }
+    }
+
+    /// Where tenures ended without their holders' doing (expired, broken, overdue), the newest first. Linearizable.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`].
+    pub async fn audit(&self, asked: v1::GetAudit) -> Result<v1::AuditPage, CallError> {
+        match self.read(Op::Audit(asked)).await? {
+            Answer::Audit(page) => Ok(page),
             _ => Err(wire::unexpected()),
         }
     }

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! [`Client`] owns one connection, [`Session`] a lease that is kept alive in the background, [`LockGuard`] one held
-//! lock. One task for each client owns the connection and everything that is undecided (`driver`); [`deadline`]
+//! lock, [`Watch`] what happens to locks. One task for each client owns the connection and everything that is undecided (`driver`); [`deadline`]
 //! is the arithmetic of leases. Errors: [`error`], one enum for each operation, each variant saying whether it took effect.
 //!
 //! The guard's own deadline narrows the window in which a lapsed holder acts. Only the resource closes it, by the
@@ -32,6 +32,7 @@ pub mod error;
 mod guard;
 mod lock;
 mod session;
+pub mod watch;
 mod wire;
 
 pub use client::Client;
@@ -40,3 +41,4 @@ pub use error::{AcquireError, CallError, Effect, LostReason, OpenError, ReleaseE
 pub use guard::{LockGuard, Released};
 pub use lock::AcquireBuilder;
 pub use session::{Session, SessionState};
+pub use watch::{Watch, Watched};

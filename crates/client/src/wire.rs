@@ -51,6 +51,8 @@ pub(crate) fn meaning(error: &v1::Error) -> Meaning {
         | ErrorName::LimitReached
         | ErrorName::NotYet
         | ErrorName::WaitTimedOut
+        | ErrorName::NodeBehind
+        | ErrorName::WatchTooSlow
         | ErrorName::UnknownKey
         | ErrorName::Forged => Meaning::Final,
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use palisade_core::ids::{ClusterName, NodeName};
 use palisade_core::limits::{Limits, TTL_MIN};
 
+use crate::watches::WatchLimits;
+
 /// Where the log, the vote and the snapshots live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
@@ -108,6 +110,8 @@ pub struct ServerConfig {
     pub timing: Timing,
     /// Bounds at the door.
     pub door: DoorLimits,
+    /// Bounds of watching.
+    pub watch: WatchLimits,
     /// Replicated bounds, used by the node that founds the cluster.
     pub limits: Limits,
     /// Entries between two snapshots.
@@ -168,6 +172,7 @@ impl ServerConfig {
             storage: Storage::Memory,
             timing: Timing::default(),
             door: DoorLimits::default(),
+            watch: WatchLimits::default(),
             limits: Limits::default(),
             snapshot_every: 500_000,
             keep_log: 200_000,

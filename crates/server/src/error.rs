@@ -39,6 +39,27 @@ pub(crate) fn overloaded() -> v1::Error {
     convert::error::overloaded(OVERLOADED_RETRY_MS)
 }
 
+/// This node is behind the position that a watch goes on from.
+pub(crate) fn behind() -> v1::Error {
+    ErrorName::NodeBehind.error(
+        "this node has not got as far as the position and did not in time: go on from it at another node, or here later",
+    )
+}
+
+/// A watcher did not take what it was sent.
+pub(crate) fn too_slow() -> v1::Error {
+    ErrorName::WatchTooSlow.error(
+        "the watcher did not take what it was sent, and its buffer is full: go on from the last position that it has, \
+         and read faster, or watch less",
+    )
+}
+
+/// Every watch stream of this node is taken.
+pub(crate) fn watches_full(max: usize) -> v1::Error {
+    let words = format!("the limit of {max} watch streams of this node is reached; watch at another node");
+    v1::Error { limit: u64::try_from(max).unwrap_or(u64::MAX), ..ErrorName::LimitReached.error(words) }
+}
+
 /// The caller did not prove the session's secret.
 pub(crate) fn unauthenticated(message: &str) -> v1::Error {
     convert::error::unauthenticated(message)

@@ -3,6 +3,7 @@
 //! [`Node`] builds and runs it from a [`ServerConfig`]. A client's frame comes in through `grpc`, goes through
 //! `stream` to the leader (here, or over `forward`'s relay), where `coordinator` makes it proposals; answers leave
 //! from the apply loop (`observer`, `waiters`). Time lives in `lease`, proof of leadership in `rounds`.
+//! What happened to locks is told by `watches`, on every node.
 
 pub mod config;
 mod coordinator;
@@ -22,8 +23,10 @@ mod status;
 mod storage;
 mod stream;
 mod waiters;
+mod watches;
 
 pub use config::{DoorLimits, InitialMember, ServerConfig, Storage, Timing};
 pub use founding::FoundingError;
 pub use node::{Failure, Node, NodeError};
 pub use storage::NodeStorage;
+pub use watches::WatchLimits;

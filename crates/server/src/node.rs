@@ -252,6 +252,7 @@ impl Node {
         let wait = coordinator.config.timing.election_timeout();
         self.tasks.spawn(rounds.run(replica.clone(), wait, move |took| metrics.round(took)));
         self.tasks.spawn(proposer::run(coordinator.clone()));
+        self.tasks.spawn(coordinator.watches.clone().run());
         self.tasks.spawn(leadership::run(coordinator.clone(), router.clone(), replica.clone()));
         let (config, host, node) = (coordinator.config.clone(), coordinator.host.clone(), coordinator.node);
         let joining = replica.clone();
@@ -329,6 +330,7 @@ impl Node {
         }
         tokio::time::sleep(DRAIN_WAIT).await;
         self.router.end_all(&tonic::Status::unavailable("this node stops; go to another"));
+        self.coordinator.watches.stop();
         self.listeners.cancel();
         tokio::time::sleep(DRAIN_WAIT).await;
         self.replica.shutdown().await;
@@ -353,8 +355,14 @@ async fn report_health(
     router: Arc<Router>,
     health: tonic_health::server::HealthReporter,
 ) {
-    const SERVICES: [&str; 5] =
-        ["", "palisade.v1.Sessions", "palisade.v1.Locks", "palisade.v1.Sequencers", "palisade.v1.Cluster"];
+    const SERVICES: [&str; 6] = [
+        "",
+        "palisade.v1.Sessions",
+        "palisade.v1.Locks",
+        "palisade.v1.Sequencers",
+        "palisade.v1.Watches",
+        "palisade.v1.Cluster",
+    ];
     let mut before = None;
     loop {
         let ready = http::is_ready(&coordinator, &router);

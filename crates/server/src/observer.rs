@@ -13,7 +13,7 @@ use palisade_raft::Observer;
 
 use crate::coordinator::Coordinator;
 
-/// Feeds waiters, the lease clock, metrics and the audit log.
+/// Feeds waiters, watchers, the lease clock, metrics and the audit log.
 pub(crate) struct ApplyObserver {
     pub(crate) coordinator: Arc<Coordinator>,
     /// Sees everything first.
@@ -31,6 +31,7 @@ impl Observer for ApplyObserver {
                 audit(at, event);
             }
         }
+        coordinator.watches.applied(at, command, applied, table);
         if coordinator.serving().is_none() {
             return;
         }
@@ -47,6 +48,7 @@ impl Observer for ApplyObserver {
         if let Some(tap) = &mut self.tap {
             tap.installed(table);
         }
+        self.coordinator.watches.installed(table);
         // A node that receives snapshots follows, and a follower keeps no waiters and runs no clock.
         tracing::info!(index = table.header().applied.0, "the table was read from a snapshot");
     }

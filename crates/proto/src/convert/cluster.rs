@@ -4,6 +4,7 @@ use palisade_core::ids::{LockName, LogIndex};
 use palisade_core::lock::Predecessor;
 use palisade_core::table::{LockView, SlotView, WaiterView};
 use palisade_core::token::TokenBase;
+use prost::Message;
 
 use super::{BadArgument, words};
 use crate::v1;
@@ -54,6 +55,11 @@ pub fn lock_view(view: &LockView, base: TokenBase, applied: LogIndex) -> v1::Loc
         token_base: base.get(),
         index: base.at(applied),
     }
+}
+
+/// Bytes of a lock on the wire, so that lists of them can be cut.
+pub fn size(view: &v1::LockView) -> usize {
+    view.encoded_len()
 }
 
 fn slot_view(view: &SlotView, base: TokenBase) -> v1::SlotView {

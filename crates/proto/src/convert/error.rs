@@ -89,6 +89,10 @@ pub enum ErrorName {
     Overloaded,
     /// The session's secret is missing or wrong.
     Unauthenticated,
+    /// The node has not got as far as the position that a watch goes on from.
+    NodeBehind,
+    /// The watcher does not take what it is sent.
+    WatchTooSlow,
     /// The sequencer names a key that is not known here.
     UnknownKey,
     /// The sequencer was not signed by this cluster.
@@ -97,7 +101,7 @@ pub enum ErrorName {
 
 impl ErrorName {
     /// Every name.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::SessionUnknown,
         Self::SessionExpired,
         Self::SessionClosed,
@@ -120,6 +124,8 @@ impl ErrorName {
         Self::OutcomeUnknown,
         Self::Overloaded,
         Self::Unauthenticated,
+        Self::NodeBehind,
+        Self::WatchTooSlow,
         Self::UnknownKey,
         Self::Forged,
     ];
@@ -149,6 +155,8 @@ impl ErrorName {
             Self::OutcomeUnknown => ("OUTCOME_UNKNOWN", Code::Unknown, 504),
             Self::Overloaded => ("OVERLOADED", Code::ResourceExhausted, 429),
             Self::Unauthenticated => ("UNAUTHENTICATED", Code::Unauthenticated, 401),
+            Self::NodeBehind => ("NODE_BEHIND", Code::Unavailable, 503),
+            Self::WatchTooSlow => ("WATCH_TOO_SLOW", Code::ResourceExhausted, 429),
             Self::UnknownKey => ("UNKNOWN_KEY", Code::Unauthenticated, 401),
             Self::Forged => ("FORGED", Code::Unauthenticated, 401),
         }

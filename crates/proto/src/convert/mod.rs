@@ -10,6 +10,7 @@ pub mod lock;
 pub mod refusal;
 pub mod sequencer;
 pub mod session;
+pub mod watch;
 pub mod words;
 
 pub use self::error::{BadArgument, ErrorName, error_code};

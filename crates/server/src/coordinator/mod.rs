@@ -6,6 +6,7 @@
 mod attachment;
 mod bind;
 mod check;
+mod history;
 mod reads;
 mod renew;
 mod requests;
@@ -29,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::rounds::Rounds;
 use crate::signer::{SequencerVerifier, Signer};
 use crate::waiters::Waiters;
+use crate::watches::Watches;
 
 /// Verified sequencers that a node remembers.
 const REMEMBERED_SEQUENCERS: usize = 65_536;
@@ -51,6 +53,7 @@ pub(crate) struct Coordinator {
     pub(crate) signer: Signer,
     pub(crate) verifier: SequencerVerifier,
     pub(crate) waiters: Waiters,
+    pub(crate) watches: Arc<Watches>,
     /// Locked after the table where both are, never before it.
     pub(crate) clock: Mutex<LeaseClock>,
     pub(crate) rounds: Arc<Rounds>,
@@ -79,6 +82,7 @@ impl Coordinator {
         let nonce = parts.host.entropy.number();
         let started = parts.host.clock.now();
         let verifying = Arc::new(Semaphore::new(parts.config.door.verifications_max));
+        let watch_limits = parts.config.watch;
         Arc::new(Self {
             config: parts.config,
             host: parts.host,
@@ -88,6 +92,7 @@ impl Coordinator {
             signer: parts.signer,
             verifier: SequencerVerifier::new(REMEMBERED_SEQUENCERS),
             waiters: Waiters::default(),
+            watches: Watches::new(watch_limits),
             clock: Mutex::new(parts.clock),
             rounds: Arc::default(),
             verifying,

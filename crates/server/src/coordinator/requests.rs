@@ -86,6 +86,14 @@ impl Coordinator {
                 self.list_locks(to, tag, list);
                 None
             }
+            request::Op::History(get) => {
+                self.get_history(to, tag, get);
+                None
+            }
+            request::Op::Audit(get) => {
+                self.get_audit(to, tag, get);
+                None
+            }
             _ if !to.may_speak_for(session) => refuse(error::unauthenticated(
                 "this stream may not speak for the session; bind it with its secret first",
             )),
@@ -262,5 +270,7 @@ fn op_name(op: &request::Op) -> &'static str {
         request::Op::Check(_) => "check",
         request::Op::GetLock(_) => "get_lock",
         request::Op::ListLocks(_) => "list_locks",
+        request::Op::History(_) => "history",
+        request::Op::Audit(_) => "audit",
     }
 }

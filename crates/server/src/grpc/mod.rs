@@ -5,6 +5,7 @@ mod locks;
 mod sequencers;
 mod sessions;
 mod single;
+mod watches;
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Er
     let sessions = v1::sessions_server::SessionsServer::new(sessions::Sessions(door.clone()));
     let locks = v1::locks_server::LocksServer::new(locks::Locks(door.clone()));
     let sequencers = v1::sequencers_server::SequencersServer::new(sequencers::Sequencers(door.clone()));
+    let watches = v1::watches_server::WatchesServer::new(watches::Watches(door.clone()));
     let cluster = v1::cluster_server::ClusterServer::new(cluster::Cluster(door.clone()));
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(palisade_proto::DESCRIPTORS)
@@ -47,12 +49,14 @@ pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Er
         .with_service_name("palisade.v1.Sessions")
         .with_service_name("palisade.v1.Locks")
         .with_service_name("palisade.v1.Sequencers")
+        .with_service_name("palisade.v1.Watches")
         .with_service_name("palisade.v1.Cluster")
         .with_service_name("grpc.health.v1.Health")
         .build_v1()?;
     Ok(Routes::new(sessions.max_decoding_message_size(max))
         .add_service(locks.max_decoding_message_size(max))
         .add_service(sequencers.max_decoding_message_size(max))
+        .add_service(watches.max_decoding_message_size(max))
         .add_service(cluster.max_decoding_message_size(max))
         .add_service(reflection))
 }

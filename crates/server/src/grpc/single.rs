@@ -114,7 +114,9 @@ impl Call {
             | request::Op::Sequencer(_)
             | request::Op::Check(_)
             | request::Op::GetLock(_)
-            | request::Op::ListLocks(_) => true,
+            | request::Op::ListLocks(_)
+            | request::Op::History(_)
+            | request::Op::Audit(_) => true,
         }
     }
 

@@ -62,7 +62,8 @@ pub(crate) fn is_ready(coordinator: &Coordinator, router: &Router) -> bool {
 }
 
 async fn show_metrics(State(http): State<Http>) -> Response {
-    let text = http.coordinator.metrics.render(&http.replica, http.router.stream_count());
+    let (streams, watches) = (http.router.stream_count(), http.coordinator.watches.stream_count());
+    let text = http.coordinator.metrics.render(&http.replica, streams, watches);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 

@@ -156,6 +156,12 @@ label! {
         GetLock => "get_lock",
         /// Lists locks.
         ListLocks => "list_locks",
+        /// Asks how the holds of a lock ended.
+        History => "history",
+        /// Asks where tenures ended without their holders' doing.
+        Audit => "audit",
+        /// Watches.
+        Watch => "watch",
         /// Shows the cluster.
         Status => "status",
     }

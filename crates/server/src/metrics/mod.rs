@@ -64,6 +64,13 @@ pub const METRICS: &[(&str, &str, &str)] = &[
     ("palisade_proposals_failed_total", "commands", "Commands of this node that the log did not answer"),
     ("palisade_sequencer_checks_total", "checks", "Claims that this node checked"),
     ("palisade_streams", "streams", "Open session streams"),
+    ("palisade_watch_streams", "streams", "Open watch streams"),
+    ("palisade_watch_cuts_total", "streams", "Watch streams that were cut because they were not read"),
+    (
+        "palisade_watch_resynchronisations_total",
+        "snapshots",
+        "Gaps that watchers were told of, with a snapshot",
+    ),
     ("palisade_requests_total", "requests", "Requests that came in"),
     ("palisade_build_info", "1", "The build"),
 ];
@@ -84,6 +91,9 @@ pub struct Metrics {
     sequencer_checks: Counters<CheckResult>,
     requests: Counters<Op>,
     streams: Gauge,
+    watch_streams: Gauge,
+    watch_cuts: Counter,
+    watch_resynchronisations: Counter,
     leader_changes: Counter,
     sessions: Gauge,
     locks_held: Gauge,
@@ -117,6 +127,9 @@ impl Metrics {
             sequencer_checks: Counters::default(),
             requests: Counters::default(),
             streams: Gauge::default(),
+            watch_streams: Gauge::default(),
+            watch_cuts: Counter::default(),
+            watch_resynchronisations: Counter::default(),
             leader_changes: Counter::default(),
             sessions: Gauge::default(),
             locks_held: Gauge::default(),
@@ -159,6 +172,9 @@ impl Metrics {
         described.register("palisade_proposals_failed_total", self.proposals_failed.series.clone());
         described.register("palisade_sequencer_checks_total", self.sequencer_checks.series.clone());
         described.register("palisade_streams", self.streams.clone());
+        described.register("palisade_watch_streams", self.watch_streams.clone());
+        described.register("palisade_watch_cuts_total", self.watch_cuts.clone());
+        described.register("palisade_watch_resynchronisations_total", self.watch_resynchronisations.clone());
         described.register("palisade_requests_total", self.requests.series.clone());
         described.register("palisade_build_info", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
     }
@@ -255,11 +271,22 @@ impl Metrics {
         self.lease_extension.inc_by(by.longest.as_secs_f64());
     }
 
+    /// A watch stream was cut because it was not read.
+    pub fn watch_cut(&self) {
+        self.watch_cuts.inc();
+    }
+
+    /// A watcher was told of a gap.
+    pub fn watch_resynchronised(&self) {
+        self.watch_resynchronisations.inc();
+    }
+
     /// The text exposition, for `/metrics`.
-    pub fn render(&self, replica: &Replica, streams: usize) -> String {
+    pub fn render(&self, replica: &Replica, streams: usize, watch_streams: usize) -> String {
         let status = replica.status();
         replica.read(|table| self.look(&status, table));
         self.streams.set(gauge(u64::try_from(streams).unwrap_or(u64::MAX)));
+        self.watch_streams.set(gauge(u64::try_from(watch_streams).unwrap_or(u64::MAX)));
         self.text()
     }
 

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-/// Time for a connection, the stream and its first frame.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time for a connection, the stream and its first frame, at most.
+const OPEN_TIMEOUT_MAX: Duration = Duration::from_secs(3);
 /// Frames that wait to be written; what is behind them is still ours to order and to batch.
 const FRAMES_MAX: usize = 4;
 /// Bytes of one frame. Many answers can share one.
@@ -80,10 +80,15 @@ async fn open(host: Host, address: String, keepalive: Duration) -> Result<Opened
             None => Err("the node ended the stream".to_owned()),
         }
     };
-    match timeout(OPEN_TIMEOUT, attempt).await {
+    match timeout(open_timeout(keepalive), attempt).await {
         Ok(opened) => opened,
         Err(_) => Err("no answer in time".to_owned()),
     }
+}
+
+/// No more than a dead connection takes to be found: an address that answers nothing must not cost a short lease.
+fn open_timeout(keepalive: Duration) -> Duration {
+    OPEN_TIMEOUT_MAX.min(keepalive * 2)
 }
 
 fn describe(status: tonic::Status) -> String {
@@ -178,9 +183,19 @@ fn rest(times: u32, share: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Settings;
 
     fn route() -> Route {
         Route::new(vec!["a:1".to_owned(), "b:1".to_owned()])
+    }
+
+    #[test]
+    fn an_address_that_answers_nothing_costs_half_of_the_shortest_lease() {
+        let mut config = crate::ClientConfig::new(["a:1"]);
+        config.ttl = Duration::from_millis(palisade_core::limits::TTL_MIN.0);
+        let keepalive = Settings::try_from(config.clone()).expect("settings").connection_keepalive();
+        assert!(open_timeout(keepalive) <= config.ttl / 2);
+        assert_eq!(open_timeout(Duration::from_secs(60)), OPEN_TIMEOUT_MAX);
     }
 
     #[test]

@@ -95,8 +95,9 @@ fn log(cli: &Cli) {
         (false, 2..) => LevelFilter::DEBUG,
     };
     let audited = if audit { LevelFilter::DEBUG } else { LevelFilter::OFF };
-    // Libraries tell of their every step; our own lines say what an operator needs.
-    let libraries = if cli.globals.verbose > 0 { level } else { level.min(LevelFilter::WARN) };
+    // Libraries tell of their every step, and of each heartbeat to a node that is down; our own lines say what an
+    // operator needs.
+    let libraries = if cli.globals.verbose > 0 { level } else { LevelFilter::ERROR };
     let shown =
         Targets::new().with_default(libraries).with_target("palisade", level).with_target("audit", audited);
     let ansi = std::io::stderr().is_terminal();

@@ -12,6 +12,7 @@ use crate::commands::demo::{DemoArgs, DemoWorkerArgs};
 use crate::commands::dev::DevArgs;
 use crate::commands::history::Since;
 use crate::commands::serve::ServeArgs;
+use crate::commands::storage::StorageArgs;
 use crate::commands::watch::FromPosition;
 use crate::exit::Exit;
 
@@ -109,6 +110,8 @@ pub(crate) enum Command {
     Audit(AuditArgs),
     /// Measure a cluster, and check its grants meanwhile
     Bench(BenchArgs),
+    /// What keeps the data of a stopped node
+    Storage(StorageArgs),
     /// A worker of the demo
     #[command(hide = true)]
     DemoWorker(DemoWorkerArgs),

@@ -62,6 +62,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             Command::Demo(arguments) => commands::demo::run(&cli.globals, arguments).await,
             Command::DemoWorker(arguments) => commands::demo::run_worker(&cli.globals, arguments).await,
             Command::Bench(arguments) => commands::bench::run(&cli.globals, arguments).await,
+            Command::Storage(arguments) => commands::storage::run(&cli.globals, arguments),
             Command::ExecChild(arguments) => Ok(child::exec(arguments.parent, &arguments.command)),
         }
     })

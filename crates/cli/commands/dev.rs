@@ -50,7 +50,7 @@ pub(crate) async fn run(arguments: &DevArgs) -> Result<Exit, Failure> {
         config.peer_listen = address(number, 1)?;
         if let Some(directory) = &arguments.data_dir {
             let directory = directory.join(format!("n{number}"));
-            config.storage = Storage::Disk(directory);
+            config.storage = Storage::Disk { directory, engine: None };
         }
         nodes.push(Node::start(config, Host::system()).await?);
     }

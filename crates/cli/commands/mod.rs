@@ -9,6 +9,7 @@ pub(crate) mod lock;
 pub(crate) mod locks;
 pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod storage;
 mod view;
 pub(crate) mod watch;
 pub(crate) mod who;
@@ -97,7 +98,8 @@ impl From<OpenError> for Failure {
 impl From<NodeError> for Failure {
     fn from(error: NodeError) -> Self {
         let exit = match &error {
-            NodeError::Config(_) | NodeError::OtherNode { .. } => Exit::USAGE,
+            NodeError::Config(_) | NodeError::OtherNode { .. } | NodeError::OtherEngine { .. } => Exit::USAGE,
+            NodeError::NoLog { .. } => Exit::NOT_FOUND,
             NodeError::Listen { .. } => Exit::UNAVAILABLE,
             NodeError::Storage(_) | NodeError::Io { .. } | NodeError::Signer(_) | NodeError::Replica(_) => {
                 Exit::NO

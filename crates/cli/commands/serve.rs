@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use palisade_core::ids::{ClusterName, NodeName};
 use palisade_host::Host;
-use palisade_server::{InitialMember, Node, ServerConfig, Storage, Timing, WatchLimits};
+use palisade_server::{EngineKind, InitialMember, Node, ServerConfig, Storage, Timing, WatchLimits};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
@@ -62,6 +62,9 @@ pub(crate) struct ServeArgs {
     /// The longest, and a leader's lease: a lost leader is replaced within about twice this
     #[arg(long, value_parser = duration, default_value = "300ms", help_heading = "Timing")]
     pub(crate) election_max: Duration,
+    /// What keeps the log, segments or sled; without it, what wrote it, and segments in a new data directory
+    #[arg(long, env = "PALISADE_STORAGE", help_heading = "Storage")]
+    pub(crate) storage: Option<EngineKind>,
     /// Entries between two snapshots
     #[arg(long, default_value_t = 500_000, help_heading = "Storage")]
     pub(crate) snapshot_every: u64,
@@ -86,7 +89,7 @@ impl ServeArgs {
         config.advertise = self.advertise.clone();
         config.peer_listen = self.peer_listen.clone();
         config.metrics_listen = self.metrics_listen.clone();
-        config.storage = Storage::Disk(self.data_dir.clone());
+        config.storage = Storage::Disk { directory: self.data_dir.clone(), engine: self.storage };
         config.insecure = self.insecure;
         config.timing = Timing {
             heartbeat: self.heartbeat,

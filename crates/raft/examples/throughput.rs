@@ -1,7 +1,7 @@
 //! How many commands a second one node decides, or three, with every command on the disks of a majority.
 //!
 //! The nodes share this process and its disk, and speak over loopback.
-//! `cargo run --release -p palisade-raft --example throughput [outstanding] [seconds] [nodes]`
+//! `cargo run --release -p palisade-raft --example throughput [outstanding] [seconds] [nodes] [--storage segments|sled]`
 
 use std::error::Error;
 use std::path::Path;
@@ -23,7 +23,7 @@ use palisade_core::table::LockTable;
 use palisade_core::token::TokenBase;
 use palisade_host::{Host, Incoming, server};
 use palisade_raft::{
-    FileSnapshots, Identity, Observer, Outcome, PeerNode, Proposal, Replica, ReplicaConfig, Sink, open_sled,
+    EngineKind, FileSnapshots, Identity, Observer, Outcome, PeerNode, Proposal, Replica, ReplicaConfig, Sink,
     save_identity,
 };
 use tokio::sync::Semaphore;
@@ -38,14 +38,19 @@ impl Observer for Nobody {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>());
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let engine: EngineKind = match words.iter().position(|word| word == "--storage") {
+        Some(at) => words.drain(at..).nth(1).ok_or("--storage needs a name")?.parse()?,
+        None => EngineKind::default(),
+    };
+    let mut arguments = words.iter().map(|word| word.parse::<usize>());
     let outstanding = arguments.next().transpose()?.unwrap_or(256);
     let seconds = arguments.next().transpose()?.unwrap_or(5);
     let count = arguments.next().transpose()?.unwrap_or(1);
     let dir = tempfile::TempDir::new_in(".")?;
     let mut nodes = Vec::new();
     for id in 1..=count as u64 {
-        nodes.push(start(NodeId(id), &dir.path().join(id.to_string())).await?);
+        nodes.push(start(engine, NodeId(id), &dir.path().join(id.to_string())).await?);
     }
     let replica = found(&nodes).await?;
     let session = open(&replica).await?;
@@ -88,9 +93,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// A node that serves its peers, and where.
-async fn start(node: NodeId, dir: &Path) -> Result<(NodeId, PeerNode, Replica), Box<dyn Error>> {
+async fn start(
+    engine: EngineKind,
+    node: NodeId,
+    dir: &Path,
+) -> Result<(NodeId, PeerNode, Replica), Box<dyn Error>> {
     let cluster = ClusterName::new("throughput")?;
-    let engine = open_sled(&dir.join("log"))?;
+    let engine = engine.open(&dir.join("log"))?;
     let name = NodeName::new(&node.to_string())?;
     let identity = Identity { node, name, cluster: cluster.clone(), cluster_id: None, incarnation: None };
     save_identity(&engine, identity).await?;

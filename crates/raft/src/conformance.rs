@@ -11,13 +11,13 @@ use palisade_core::reply::{Applied, EntryAt};
 use palisade_core::table::LockTable;
 use tempfile::TempDir;
 
-use crate::engine::{Engine, Identity};
+use crate::engine::{Engine, EngineKind, Identity};
 use crate::log_store::LogStore;
 use crate::network::credentials::Credentials;
 use crate::snapshot_store::{FileSnapshots, MemorySnapshots, SnapshotStore};
 use crate::state_machine::StateMachine;
 use crate::types::Types;
-use crate::{MemoryEngine, Observer, open_sled};
+use crate::{MemoryEngine, Observer};
 
 struct Nobody;
 
@@ -40,12 +40,12 @@ async fn store(engine: Arc<dyn Engine>, snapshots: Arc<dyn SnapshotStore>) -> (L
     (LogStore::new(engine, recovered), machine)
 }
 
-struct OnDisk;
+struct OnDisk(EngineKind);
 
 impl StoreBuilder<Types, LogStore, StateMachine, TempDir> for OnDisk {
     async fn build(&self) -> Result<(TempDir, LogStore, StateMachine), StorageError<Types>> {
         let dir = TempDir::new().expect("a directory");
-        let engine = open_sled(&dir.path().join("log")).expect("it opens");
+        let engine = self.0.open(&dir.path().join("log")).expect("it opens");
         let snapshots = FileSnapshots::open(&dir.path().join("snapshots")).expect("it opens");
         let (log, machine) = store(engine, Arc::new(snapshots)).await;
         Ok((dir, log, machine))
@@ -63,8 +63,13 @@ impl StoreBuilder<Types, LogStore, StateMachine> for InMemory {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn segments_keep_what_openraft_asks_of_a_store() {
+    Suite::test_all(OnDisk(EngineKind::Segments)).await.expect("it conforms");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sled_keeps_what_openraft_asks_of_a_store() {
-    Suite::test_all(OnDisk).await.expect("it conforms");
+    Suite::test_all(OnDisk(EngineKind::Sled)).await.expect("it conforms");
 }
 
 #[tokio::test]

@@ -27,8 +27,7 @@ mod conformance;
 mod three_replicas;
 
 pub use engine::memory::MemoryEngine;
-pub use engine::sled::open_sled;
-pub use engine::{Engine, Identity, save_identity};
+pub use engine::{Engine, EngineKind, Identity, convert_log, save_identity};
 pub use error::{ConfirmError, FoundError, IdentifyError, OpenError, ProposeError, StartError, Stopped};
 pub use flush_meter::{FlushMeter, FlushTimes};
 pub use network::credentials::Credentials;

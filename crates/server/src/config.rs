@@ -5,14 +5,20 @@ use std::time::Duration;
 
 use palisade_core::ids::{ClusterName, NodeName};
 use palisade_core::limits::{Limits, TTL_MIN};
+use palisade_raft::EngineKind;
 
 use crate::watches::WatchLimits;
 
 /// Where the log, the vote and the snapshots live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// On disk, in this directory, with the signing key.
-    Disk(PathBuf),
+    /// On disk, with the signing key.
+    Disk {
+        /// The data directory.
+        directory: PathBuf,
+        /// What keeps the log. None means what wrote it, and segments in a new directory.
+        engine: Option<EngineKind>,
+    },
     /// In memory: nothing survives the process. For `palisade dev` and tests.
     Memory,
 }

@@ -8,6 +8,7 @@
 pub mod config;
 mod coordinator;
 mod error;
+mod failure;
 mod forward;
 mod founding;
 mod grpc;
@@ -26,7 +27,11 @@ mod waiters;
 mod watches;
 
 pub use config::{DoorLimits, InitialMember, ServerConfig, Storage, Timing};
+pub use failure::{Failure, NodeError};
 pub use founding::FoundingError;
-pub use node::{Failure, Node, NodeError};
-pub use storage::NodeStorage;
+pub use node::Node;
+pub use storage::{Converted, NodeStorage, convert};
 pub use watches::WatchLimits;
+
+/// The engines that keep a log on disk.
+pub use palisade_raft::EngineKind;

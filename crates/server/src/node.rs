@@ -2,29 +2,29 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use palisade_core::ids::NodeId;
 use palisade_host::{Host, Incoming};
 use palisade_proto::raft::v1::relay_server::RelayServer;
-use palisade_raft::{Introduction, Observer, OpenError, Replica, ReplicaConfig};
+use palisade_raft::{Introduction, Observer, Replica, ReplicaConfig};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{ConfigError, ServerConfig, Storage};
+use crate::config::{ServerConfig, Storage};
 use crate::coordinator::{Coordinator, CoordinatorParts};
+use crate::failure::{Failure, NodeError};
 use crate::forward::RelayService;
-use crate::founding::{self, FoundingError};
+use crate::founding;
 use crate::grpc::{self, Door};
 use crate::http::{self, Http};
 use crate::leadership;
 use crate::lease::{LeaseClock, LeaseConfig, proposer};
 use crate::metrics::Metrics;
 use crate::observer::ApplyObserver;
-use crate::signer::{Signer, SignerError};
+use crate::signer::Signer;
 use crate::storage::{self, NodeStorage};
 use crate::stream::Router;
 
@@ -36,70 +36,6 @@ const PEER_KEEPALIVE: Duration = Duration::from_secs(2);
 const HAND_OVER_WAIT: Duration = Duration::from_secs(2);
 /// How long answers under way may take to leave.
 const DRAIN_WAIT: Duration = Duration::from_millis(300);
-
-/// Why a node did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum NodeError {
-    /// The configuration contradicts itself.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// Storage did not open.
-    #[error(transparent)]
-    Storage(#[from] OpenError),
-    /// A file or directory of the node.
-    #[error("{path}: {source}", path = path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// An address could not be listened at.
-    #[error("cannot listen at {address}: {source}")]
-    Listen {
-        /// Which.
-        address: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The signing key.
-    #[error(transparent)]
-    Signer(#[from] SignerError),
-    /// The replicated log.
-    #[error(transparent)]
-    Replica(#[from] palisade_raft::StartError),
-    /// The data directory is of another node.
-    #[error(
-        "{path} holds the data of node {recorded} of cluster {cluster}; start it with that name and cluster, or give \
-         this node a directory of its own",
-        path = path.display()
-    )]
-    OtherNode {
-        /// The data directory.
-        path: PathBuf,
-        /// The recorded name.
-        recorded: String,
-        /// The recorded cluster.
-        cluster: String,
-    },
-    /// gRPC reflection.
-    #[error("the protocol's descriptors: {0}")]
-    Descriptors(String),
-}
-
-/// Why a running node ended.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// Storage or the replicated log failed: the node must not go on.
-    #[error("the node stopped itself: {0}")]
-    Replica(String),
-    /// It may not be part of the cluster.
-    #[error(transparent)]
-    Founding(#[from] FoundingError),
-    /// A listener ended.
-    #[error("a listener ended: {0}")]
-    Listener(String),
-}
 
 /// A running node.
 pub struct Node {
@@ -146,7 +82,7 @@ impl Node {
         let config = Arc::new(config);
         let node = storage::identity(&config, &host, &storage).await?;
         let signer = match &config.storage {
-            Storage::Disk(directory) => Signer::open(directory, &*host.entropy)?,
+            Storage::Disk { directory, .. } => Signer::open(directory, &*host.entropy)?,
             Storage::Memory => Signer::drawn(&*host.entropy)?,
         };
         let client_listener = listen(&host, &config.listen).await?;

@@ -3,14 +3,15 @@
 use std::fs;
 use std::path::Path;
 
+use palisade_raft::EngineKind;
 use palisade_testkit::cluster::ProcessCluster;
 
 use super::holder::Holder;
-use super::{PATIENCE, data, log_file, nodes, until};
+use super::{PATIENCE, data, log_file, log_name, nodes, told, until};
 
 /// A node that has stopped in good order, with something in its files.
-async fn stopped(arguments: &[&str]) -> ProcessCluster {
-    let mut cluster = nodes(1).with_arguments(arguments);
+async fn stopped(kind: EngineKind, arguments: &[&str]) -> ProcessCluster {
+    let mut cluster = told(nodes(kind, 1), kind, arguments);
     cluster.start_all().expect("it starts");
     Holder::open(&cluster, 0).await.acquire_many("damaged", 60).await;
     assert_eq!(cluster.terminate(0, PATIENCE), Some(0));
@@ -35,13 +36,20 @@ async fn refuses(cluster: &mut ProcessCluster, file: &Path) {
 
 #[tokio::test]
 async fn a_log_that_is_damaged_anywhere_is_refused() {
-    let mut cluster = stopped(&[]).await;
-    let log = log_file(&cluster, 0);
+    for kind in EngineKind::ALL {
+        check_log(kind).await;
+    }
+}
+
+async fn check_log(kind: EngineKind) {
+    let mut cluster = stopped(kind, &[]).await;
+    let log = log_file(&cluster, kind, 0);
     let whole = fs::read(&log).expect("it reads");
+    let written = whole.iter().rposition(|byte| *byte != 0).expect("it was written") + 1;
     // Early, in the middle, and in what was written last.
-    for at in [whole.len() / 10, whole.len() / 2, whole.len() - 20] {
+    for at in [written / 10, written / 2, written - 20] {
         flip(&log, at);
-        let named = cluster.data_directory(0).join("log/db");
+        let named = cluster.data_directory(0).join(log_name(kind));
         // The store cuts its file off behind what it can read; that must not make it look whole the next time.
         refuses(&mut cluster, &named).await;
         refuses(&mut cluster, &named).await;
@@ -51,7 +59,7 @@ async fn a_log_that_is_damaged_anywhere_is_refused() {
 
 #[tokio::test]
 async fn a_snapshot_that_is_damaged_is_refused() {
-    let mut cluster = stopped(&["--snapshot-every", "20", "--keep-log", "5"]).await;
+    let mut cluster = stopped(EngineKind::default(), &["--snapshot-every", "20", "--keep-log", "5"]).await;
     let snapshots = fs::read_dir(data(&cluster, 0).join("snapshots")).expect("it reads").flatten();
     let newest = snapshots.map(|entry| entry.file_name()).max().expect("there is one");
     let newest = cluster.data_directory(0).join("snapshots").join(newest);

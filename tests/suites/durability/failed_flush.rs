@@ -1,5 +1,7 @@
 //! A failed flush ends the process and is never tried again: what a disk dropped once, a second flush calls written.
 
+use palisade_raft::EngineKind;
+
 use super::holder::{Holder, leader};
 use super::trace::{Trace, wrap};
 use super::{log_file, nodes, until};
@@ -9,7 +11,13 @@ const FAILS: &str = "inject=fdatasync:error=EIO:when=25";
 
 #[tokio::test]
 async fn the_node_ends_and_what_it_acknowledged_is_there_after_a_restart() {
-    let mut cluster = nodes(1);
+    for kind in EngineKind::ALL {
+        check_end(kind).await;
+    }
+}
+
+async fn check_end(kind: EngineKind) {
+    let mut cluster = nodes(kind, 1);
     let file = wrap(&mut cluster, 0, &["-e", FAILS]);
     cluster.start_all().expect("it starts");
     let mut holder = Holder::open(&cluster, 0).await;
@@ -27,7 +35,7 @@ async fn the_node_ends_and_what_it_acknowledged_is_there_after_a_restart() {
     assert!(cluster.log(0).contains("the log could not be written"), "it says why");
 
     let trace = Trace::read(&file).await;
-    let log = log_file(&cluster, 0);
+    let log = log_file(&cluster, kind, 0);
     let of_log = trace.calls.iter().filter(|call| call.on == log.to_str().expect("a path in UTF-8"));
     let mut flushes = of_log.filter(|call| matches!(call.name.as_str(), "fdatasync" | "fsync"));
     assert!(flushes.any(|call| call.result == -1), "the flush failed");
@@ -46,7 +54,13 @@ async fn the_node_ends_and_what_it_acknowledged_is_there_after_a_restart() {
 
 #[tokio::test]
 async fn the_others_go_on_and_it_comes_back() {
-    let mut cluster = nodes(3);
+    for kind in EngineKind::ALL {
+        check_others(kind).await;
+    }
+}
+
+async fn check_others(kind: EngineKind) {
+    let mut cluster = nodes(kind, 3);
     wrap(&mut cluster, 0, &["-e", "inject=fdatasync:error=EIO:when=40"]);
     cluster.start_all().expect("they start");
     let mut holder = Holder::open(&cluster, 1).await;

@@ -2,17 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
+use palisade_raft::EngineKind;
 use rustix::process::Signal;
 
 use super::holder::Holder;
 use super::http2::exchanges;
 use super::strace::Call;
 use super::trace::{Trace, wrap};
-use super::{data, log_file, nodes, until};
+use super::{data, log_file, nodes, told, until};
 
 #[tokio::test]
 async fn a_file_gets_its_name_between_two_flushes() {
-    let mut cluster = nodes(1).with_arguments(&["--snapshot-every", "20", "--keep-log", "5"]);
+    for kind in EngineKind::ALL {
+        check_names(kind).await;
+    }
+}
+
+async fn check_names(kind: EngineKind) {
+    let mut cluster = told(nodes(kind, 1), kind, &["--snapshot-every", "20", "--keep-log", "5"]);
     let file = wrap(&mut cluster, 0, &[]);
     cluster.start_all().expect("it starts");
     Holder::open(&cluster, 0).await.acquire_many("snapshot", 70).await;
@@ -50,7 +57,13 @@ fn to(rename: &Call) -> String {
 
 #[tokio::test]
 async fn a_node_says_who_it_is_after_that_is_durable() {
-    let mut cluster = nodes(1);
+    for kind in EngineKind::ALL {
+        check_identity(kind).await;
+    }
+}
+
+async fn check_identity(kind: EngineKind) {
+    let mut cluster = nodes(kind, 1);
     let file = wrap(&mut cluster, 0, &[]);
     cluster.start_all().expect("it starts");
     Holder::open(&cluster, 0).await;
@@ -59,8 +72,8 @@ async fn a_node_says_who_it_is_after_that_is_durable() {
 
     let calls = exchanges(&trace.calls, &cluster.nodes()[0].peer_address);
     let told = calls.iter().filter_map(|call| call.answered).min().expect("it asked itself at founding");
-    let log = log_file(&cluster, 0);
-    let drawn = trace.durable(&log, b"M:ident", 0);
+    let log = log_file(&cluster, kind, 0);
+    let drawn = trace.durable(&log, b"iden", 0);
     assert!(
         drawn.is_some_and(|at| at < told),
         "answered at line {told}, its identity was durable at {drawn:?}"

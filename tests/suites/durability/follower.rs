@@ -1,22 +1,29 @@
 //! A follower's answer to an append is the acknowledgement that the leader counts.
 
+use palisade_raft::EngineKind;
 use rustix::process::Signal;
 
 use super::holder::Holder;
 use super::http2::{Exchange, exchanges};
 use super::trace::{Trace, holds, wrap};
-use super::{log_file, nodes};
+use super::{log_file, nodes, told};
 
 /// The longest timeouts that the shortest TTL allows: with them the traced node never stands for election in time.
 const PATIENT: [&str; 6] = ["--heartbeat", "50ms", "--election-min", "320ms", "--election-max", "330ms"];
 
 #[tokio::test]
 async fn a_follower_acknowledges_an_append_after_its_flush() {
-    let mut cluster = nodes(3);
+    for kind in EngineKind::ALL {
+        check_appends(kind).await;
+    }
+}
+
+async fn check_appends(kind: EngineKind) {
+    let mut cluster = nodes(kind, 3);
     let file = wrap(&mut cluster, 2, &[]);
     cluster.start_node(0).expect("it starts");
     cluster.start_node(1).expect("it starts");
-    let mut cluster = cluster.with_arguments(&PATIENT);
+    let mut cluster = told(cluster, kind, &PATIENT);
     cluster.start_node(2).expect("it starts");
     let held = Holder::open(&cluster, 0).await.acquire_many("appended-after-the-flush", 40).await;
     // What is below the last one was sent before; a majority may have done without this follower.
@@ -30,7 +37,7 @@ async fn a_follower_acknowledges_an_append_after_its_flush() {
     cluster.signal(2, Signal::TERM);
     let trace = Trace::read(&file).await;
 
-    let log = log_file(&cluster, 2);
+    let log = log_file(&cluster, kind, 2);
     let calls = exchanges(&trace.calls, &cluster.nodes()[2].peer_address);
     for (lock, _) in &held {
         let acknowledged = calls.iter().flat_map(|call| check(&trace, &log, call, lock)).count();

@@ -15,6 +15,8 @@
 //! - A voter: its vote is a record of its own in the log, found by term and candidate; of the calls that bear both, the
 //!   last that was read before the write asked for it (`voter`).
 //!
+//! Every test runs over each engine that keeps a log on disk.
+//!
 //! Besides: whole files appear by flush, rename, flush (`files`); a failed flush ends the process and is never tried
 //! again (`failed_flush`); damage is refused by name (`damage`). What is left out: whether the disk keeps its word.
 //! `scripts/prove-durability.sh` takes the flush out and requires that the suite notices.
@@ -35,14 +37,21 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use palisade_raft::EngineKind;
 use palisade_testkit::cluster::ProcessCluster;
 
 /// Anything that takes longer than this on any machine is stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Prepares nodes of the program under test.
-fn nodes(count: usize) -> ProcessCluster {
-    ProcessCluster::new(Path::new(env!("CARGO_BIN_EXE_palisade")), count).expect("a cluster")
+/// Prepares nodes of the program under test, whose logs are kept by `kind`.
+fn nodes(kind: EngineKind, count: usize) -> ProcessCluster {
+    let cluster = ProcessCluster::new(Path::new(env!("CARGO_BIN_EXE_palisade")), count).expect("a cluster");
+    told(cluster, kind, &[])
+}
+
+/// Has nodes get these arguments from their next start on.
+fn told(cluster: ProcessCluster, kind: EngineKind, more: &[&str]) -> ProcessCluster {
+    cluster.with_arguments(&[&["--storage", kind.as_str()], more].concat())
 }
 
 /// A node's data, as the system names it.
@@ -51,9 +60,16 @@ fn data(cluster: &ProcessCluster, node: usize) -> PathBuf {
     directory.join(&cluster.nodes()[node].name)
 }
 
-/// A node's log.
-fn log_file(cluster: &ProcessCluster, node: usize) -> PathBuf {
-    data(cluster, node).join("log/db")
+/// A node's log. What a test writes fits into the first of the segments.
+fn log_file(cluster: &ProcessCluster, kind: EngineKind, node: usize) -> PathBuf {
+    data(cluster, node).join(log_name(kind))
+}
+
+fn log_name(kind: EngineKind) -> &'static str {
+    match kind {
+        EngineKind::Sled => "log/db",
+        EngineKind::Segments => "log/segment-000000",
+    }
 }
 
 /// Waits until `found` finds something.

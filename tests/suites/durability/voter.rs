@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use palisade_raft::EngineKind;
 use palisade_testkit::cluster::ProcessCluster;
 use rustix::process::Signal;
 
@@ -14,7 +15,7 @@ use super::holder::{Holder, leader};
 use super::http2::{Exchange, exchanges};
 use super::strace::Call;
 use super::trace::{Trace, holds, wrap};
-use super::{log_file, nodes, within};
+use super::{log_file, nodes, told, within};
 
 /// The traced node stands for election after everybody else, so that it is the one that is asked.
 const PATIENT: [&str; 6] = ["--heartbeat", "50ms", "--election-min", "320ms", "--election-max", "330ms"];
@@ -24,9 +25,15 @@ const CLUSTERS_MAX: usize = 5;
 
 #[tokio::test]
 async fn a_voter_answers_after_the_flush_of_its_vote() {
+    for kind in EngineKind::ALL {
+        check(kind).await;
+    }
+}
+
+async fn check(kind: EngineKind) {
     for _ in 0..CLUSTERS_MAX {
-        let Some((cluster, trace)) = election().await else { continue };
-        let log = log_file(&cluster, 2);
+        let Some((cluster, trace)) = election(kind).await else { continue };
+        let log = log_file(&cluster, kind, 2);
         let calls = exchanges(&trace.calls, &cluster.nodes()[2].peer_address);
         let mut later_terms = 0;
         for about in candidacies(&calls) {
@@ -51,12 +58,12 @@ async fn a_voter_answers_after_the_flush_of_its_vote() {
 }
 
 /// Has the leader end, and the traced node asked for its vote. None when it became the leader itself.
-async fn election() -> Option<(ProcessCluster, Trace)> {
-    let mut cluster = nodes(3).with_arguments(&EAGER);
+async fn election(kind: EngineKind) -> Option<(ProcessCluster, Trace)> {
+    let mut cluster = told(nodes(kind, 3), kind, &EAGER);
     let file = wrap(&mut cluster, 2, &[]);
     cluster.start_node(0).expect("it starts");
     cluster.start_node(1).expect("it starts");
-    let mut cluster = cluster.with_arguments(&PATIENT);
+    let mut cluster = told(cluster, kind, &PATIENT);
     cluster.start_node(2).expect("it starts");
     let mut holder = Holder::open(&cluster, 0).await;
     let first = leads(&cluster).await;
@@ -111,5 +118,5 @@ fn questions(calls: &[Exchange], about: [u8; 16]) -> impl Iterator<Item = &Excha
 /// The first write of the vote for a candidate that is no leader yet: one that leads is recorded with another mark.
 fn vote<'a>(trace: &'a Trace, log: &Path, about: [u8; 16]) -> Option<&'a Call> {
     let record = [&about[..], &[0]].concat();
-    trace.written(log, &record, 0).filter(|write| holds(write.bytes(), b"M:vote"))
+    trace.written(log, &record, 0).filter(|write| holds(write.bytes(), b"vote"))
 }

@@ -4,8 +4,14 @@
 //! once they, and everything before them, are durable. The first failure is final: a flush is never tried again
 //! (SPEC 11). What is left out: which entries are committed means nothing here.
 
+mod convert;
+mod flushed;
+mod flusher;
+mod kind;
 pub mod memory;
-pub mod sled;
+mod segments;
+mod sled;
+mod threaded;
 
 use std::io;
 use std::ops::Range;
@@ -16,6 +22,8 @@ use palisade_core::ids::{ClusterId, ClusterName, Incarnation, NodeId, NodeName};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
+pub use self::convert::convert_log;
+pub use self::kind::EngineKind;
 pub use crate::codec::log::{Record, RecordKind};
 use crate::error::OpenError;
 use crate::flush_meter::FlushMeter;
@@ -175,3 +183,6 @@ pub async fn save_identity(engine: &Arc<dyn Engine>, identity: Identity) -> io::
     engine.save_identity(identity, Box::new(done));
     receiver.await.unwrap_or_else(|_| Err(io::Error::other("the storage was closed")))
 }
+
+#[cfg(test)]
+mod tests;

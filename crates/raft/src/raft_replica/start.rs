@@ -117,7 +117,7 @@ fn other(recorded: NodeId, identity: &Identity) -> StartError {
     StartError::OtherIdentity { recorded, cluster: identity.cluster.to_string() }
 }
 
-/// A log that ends before what it says is committed has lost its end: sled cannot tell that from a torn write.
+/// A log that ends before what it says is committed has lost its end.
 fn check_end(
     recovered: &Recovered,
     snapshot: Option<LogPoint>,

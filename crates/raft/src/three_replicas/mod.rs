@@ -21,10 +21,10 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::engine::{Engine, Identity, save_identity};
+use crate::engine::{Engine, EngineKind, Identity, save_identity};
 use crate::{
     ConfirmError, FileSnapshots, Introduction, MemoryEngine, MemorySnapshots, Observer, Outcome, PeerNode,
-    Proposal, ProposeError, Replica, ReplicaConfig, SnapshotStore, StartError, identify, open_sled,
+    Proposal, ProposeError, Replica, ReplicaConfig, SnapshotStore, StartError, identify,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -179,7 +179,7 @@ async fn a_node_on_disk_starts_again_where_it_stopped() {
     let dir = TempDir::new().expect("a directory");
     let small = ReplicaConfig { snapshot_every: 100, keep_log: 20, ..config(NodeId(1)) };
     let start = async || {
-        let engine = open_sled(&dir.path().join("log")).expect("it opens");
+        let engine = EngineKind::default().open(&dir.path().join("log")).expect("it opens");
         if engine.identity().is_none() {
             save_identity(&engine, identity(NodeId(1))).await.expect("it is durable");
         }

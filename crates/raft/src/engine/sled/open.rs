@@ -5,14 +5,14 @@ use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use super::flushed::Flushed;
 use super::{CACHE_BYTES, COMMITTED, FLUSHED, IDENTITY, PURGED, ROW, RowSpan, SEGMENT_BYTES, VOTE, row_key};
 use crate::codec::log::decode_row;
 use crate::codec::unseal;
+use crate::engine::flushed::Flushed;
 use crate::engine::{Identity, LogPoint, Record, Recovered, TAIL_BYTES};
 use crate::error::OpenError;
 
-pub(super) struct Opened {
+pub(super) struct Found {
     pub(super) db: sled::Db,
     pub(super) tree: sled::Tree,
     /// Our own handle on sled's file, for `fdatasync`.
@@ -23,7 +23,7 @@ pub(super) struct Opened {
     pub(super) identity: Option<Identity>,
 }
 
-pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
+pub(super) fn open(dir: &Path) -> Result<Found, OpenError> {
     fs::create_dir_all(dir).map_err(|source| OpenError::io(dir, source))?;
     // sled panics on damage in the middle of its file.
     let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -43,13 +43,15 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     };
     let file = sync_files(dir)?;
     let read = catch_unwind(AssertUnwindSafe(|| {
-        let flushed = Flushed::open(dir, record(dir, &tree, FLUSHED, "the number of the last flush")?)?;
+        let stored = record(dir, &tree, FLUSHED, "the number of the last flush")?;
+        let ends = format!("flush {}", stored.unwrap_or(0));
+        let flushed = Flushed::open(dir, &dir.join("db"), stored, &ends)?;
         Ok((flushed, recover(dir, &tree)?))
     }));
     let (flushed, (recovered, rows, identity)) = read.unwrap_or_else(|_| {
         Err(OpenError::damaged(dir.join("db"), "the store could not make sense of it"))
     })?;
-    Ok(Opened { db, tree, file, flushed, rows, recovered, identity })
+    Ok(Found { db, tree, file, flushed, rows, recovered, identity })
 }
 
 fn refuse(dir: &Path, error: sled::Error) -> OpenError {

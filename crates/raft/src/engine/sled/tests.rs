@@ -1,84 +1,9 @@
 use std::fs;
-use std::sync::mpsc;
 
 use tempfile::TempDir;
 
 use super::*;
-use crate::engine::RecordKind;
-
-fn record(term: u64, bytes: usize) -> Record {
-    Record { term, kind: RecordKind::Command, body: vec![term as u8; bytes].into() }
-}
-
-fn records(term: u64, count: usize) -> Vec<Record> {
-    vec![record(term, 100); count]
-}
-
-/// Appends, and waits until it is durable.
-fn append(engine: &dyn Engine, first: u64, records: Vec<Record>) -> io::Result<()> {
-    let (sender, receiver) = mpsc::channel();
-    engine.append(first, records, Box::new(move |result| sender.send(result).expect("the test waits")));
-    receiver.recv().expect("the engine answers")
-}
-
-fn reopen(dir: &TempDir, engine: Arc<dyn Engine>) -> (Arc<dyn Engine>, Recovered) {
-    drop(engine);
-    let engine = open_sled(dir.path()).expect("it opens");
-    let recovered = engine.load().expect("it loads");
-    (engine, recovered)
-}
-
-#[test]
-fn what_was_done_is_there_after_reopening() {
-    let dir = TempDir::new().expect("a directory");
-    let engine = open_sled(dir.path()).expect("it opens");
-    append(&*engine, 1, records(1, 10)).expect("it appends");
-    engine.save_vote(SavedVote { term: 2, node: 7, granted: true }, Box::new(|_| {}));
-    engine.save_committed(Some(LogPoint { term: 1, index: 4 }));
-    append(&*engine, 11, records(2, 2_000)).expect("it appends");
-    let (engine, recovered) = reopen(&dir, engine);
-    assert_eq!(recovered.vote, Some(SavedVote { term: 2, node: 7, granted: true }));
-    assert_eq!(recovered.committed, Some(LogPoint { term: 1, index: 4 }));
-    assert_eq!(recovered.log, Some((1, 2_010)));
-    assert_eq!(recovered.tail.len(), 2_010);
-    assert_eq!(
-        engine.read(9..13, usize::MAX).expect("they are there"),
-        [records(1, 2), records(2, 2)].concat()
-    );
-}
-
-#[test]
-fn truncating_inside_a_row_keeps_what_is_before() {
-    let dir = TempDir::new().expect("a directory");
-    let engine = open_sled(dir.path()).expect("it opens");
-    append(&*engine, 1, records(1, 50)).expect("it appends");
-    engine.truncate_after(Some(20));
-    append(&*engine, 21, records(2, 5)).expect("it appends");
-    let (engine, recovered) = reopen(&dir, engine);
-    assert_eq!(recovered.log, Some((1, 25)));
-    assert_eq!(recovered.tail, [records(1, 20), records(2, 5)].concat());
-    engine.truncate_after(None);
-    append(&*engine, 1, records(3, 1)).expect("it appends");
-    assert_eq!(reopen(&dir, engine).1.tail, records(3, 1));
-}
-
-#[test]
-fn purging_drops_the_front_and_may_reach_beyond_the_end() {
-    let dir = TempDir::new().expect("a directory");
-    let engine = open_sled(dir.path()).expect("it opens");
-    append(&*engine, 1, records(1, 1_500)).expect("it appends");
-    engine.purge_to(LogPoint { term: 1, index: 900 });
-    append(&*engine, 1_501, records(1, 1)).expect("it appends");
-    let (engine, recovered) = reopen(&dir, engine);
-    assert_eq!(
-        (recovered.purged, recovered.log),
-        (Some(LogPoint { term: 1, index: 900 }), Some((901, 1_501)))
-    );
-    engine.purge_to(LogPoint { term: 4, index: 5_000 });
-    append(&*engine, 5_001, records(4, 1)).expect("it appends");
-    let (_engine, recovered) = reopen(&dir, engine);
-    assert_eq!(recovered.log, Some((5_001, 5_001)));
-}
+use crate::engine::tests::{append, record, records};
 
 #[test]
 fn no_row_leaves_the_file_that_is_flushed() {
@@ -188,13 +113,6 @@ fn a_write_that_was_torn_before_it_was_reported_is_no_damage() {
     fs::write(&told, before.1).expect("it writes");
     let engine = open_sled(dir.path()).expect("it opens");
     assert_eq!(engine.load().expect("it loads").tail, records(1, 10));
-}
-
-#[test]
-fn a_second_process_is_refused() {
-    let dir = TempDir::new().expect("a directory");
-    let _engine = open_sled(dir.path()).expect("it opens");
-    assert!(matches!(open_sled(dir.path()), Err(OpenError::InUse { .. })));
 }
 
 fn with_tree(dir: &TempDir, change: impl FnOnce(&sled::Tree)) {

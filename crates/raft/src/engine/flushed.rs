@@ -1,10 +1,10 @@
-//! How many flushes were reported as done, told outside the store.
+//! How far the log was ever flushed, told outside of it.
 //!
-//! The store reads its file up to the first record that does not make sense and takes that for the end: rightly so when
-//! a crash tore the last write, and wrongly when the disk damaged what lies before. So each flush carries its number
-//! as its last record, and once it is durable the number goes into a file of its own, before anybody is told. A store
-//! that ends before that number has lost what was promised. The file is not flushed each time: an older number makes
-//! the check weaker after a power failure, never wrong.
+//! A log is read up to the first record that does not make sense, and that is its end: rightly so when a crash tore the
+//! last write, and wrongly when the disk damaged what lies before. So flushes are numbered, the number is part of what
+//! is flushed, and once it is durable it goes into a file of its own, before anybody is told. A log that ends before
+//! that number has lost what was promised. The file is not flushed each time: an older number makes the check weaker
+//! after a power failure, never wrong.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,7 +14,7 @@ use std::path::Path;
 use crate::codec::{seal, unseal};
 use crate::error::OpenError;
 
-/// Beside the store's own files.
+/// Beside the log's own files.
 const NAME: &str = "flushed";
 
 /// The number of the last flush, and where it is told.
@@ -24,8 +24,9 @@ pub(super) struct Flushed {
 }
 
 impl Flushed {
-    /// Compares what was told with the number `stored`, that of the last flush in the store.
-    pub(super) fn open(dir: &Path, stored: Option<u64>) -> Result<Self, OpenError> {
+    /// Compares what was told with the number `stored`, the last one that can be read. `log` is the file that ends
+    /// there, and `ends` says where.
+    pub(super) fn open(dir: &Path, log: &Path, stored: Option<u64>, ends: &str) -> Result<Self, OpenError> {
         let path = dir.join(NAME);
         let failed = |source| OpenError::io(&path, source);
         let told: u64 = match fs::read(&path) {
@@ -44,21 +45,20 @@ impl Flushed {
         let number = stored.unwrap_or(0);
         if number < told {
             let why = format!(
-                "{told} flushes were reported as done, but what can be read ends with flush {number}"
+                "what is numbered {told} was reported as flushed, but what can be read ends with {ends}"
             );
-            return Err(OpenError::damaged(dir.join("db"), why));
+            return Err(OpenError::damaged(log, why));
         }
         let file = File::options().write(true).open(&path).map_err(failed)?;
         Ok(Self { file, number })
     }
 
-    /// The number of the next flush, and its record in the store.
-    pub(super) fn next(&self) -> (u64, Vec<u8>) {
-        let number = self.number + 1;
-        (number, seal(&number))
+    /// The number of the last flush.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
-    /// Tells that flush `number` is durable.
+    /// Tells that everything up to `number` is durable.
     pub(super) fn tell(&mut self, number: u64) -> io::Result<()> {
         self.file.write_all_at(&seal(&number), 0)?;
         self.number = number;

@@ -1,5 +1,7 @@
 //! The storage of a node: its directory, its log, its snapshots, and whose they are. The signing key is `signer`'s.
 
+mod log;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,12 +9,11 @@ use std::time::Duration;
 
 use palisade_core::ids::NodeId;
 use palisade_host::Host;
-use palisade_raft::{
-    Engine, FileSnapshots, Identity, MemoryEngine, MemorySnapshots, SnapshotStore, open_sled,
-};
+use palisade_raft::{Engine, FileSnapshots, Identity, MemoryEngine, MemorySnapshots, SnapshotStore};
 
+pub use self::log::{Converted, convert};
 use crate::config::{ServerConfig, Storage};
-use crate::node::NodeError;
+use crate::failure::NodeError;
 
 /// Log, vote and snapshots of a node.
 #[derive(Clone)]
@@ -35,9 +36,9 @@ impl NodeStorage {
                 engine: Arc::new(MemoryEngine::new(Duration::ZERO)),
                 snapshots: Arc::new(MemorySnapshots::default()),
             }),
-            Storage::Disk(directory) => {
+            Storage::Disk { directory, engine } => {
                 make_directory(directory)?;
-                let engine = open_sled(&directory.join("log"))?;
+                let engine = log::open(directory, *engine)?;
                 let snapshots = Arc::new(FileSnapshots::open(&directory.join("snapshots"))?);
                 Ok(Self { engine, snapshots })
             }
@@ -56,7 +57,7 @@ pub(crate) async fn identity(
             return Ok(recorded.node);
         }
         let path = match &config.storage {
-            Storage::Disk(directory) => directory.clone(),
+            Storage::Disk { directory, .. } => directory.clone(),
             Storage::Memory => PathBuf::from("(memory)"),
         };
         let cluster = recorded.cluster.as_str().to_owned();

@@ -127,7 +127,7 @@ fn a_clone_keeps_what_it_saw_and_shares_the_rest() {
     history.remember(hold(5_000, Ended::Released));
     let ends = |history: &History| {
         let mut ends = history.others().map(|hold| hold.end.0);
-        (ends.next(), ends.last(), history.others().count())
+        (ends.next(), ends.next_back(), history.others().count())
     };
     assert_eq!(ends(&before), (Some(u64::from(chunk) + 1), Some(4 * u64::from(chunk)), 3 * CHUNK));
     assert_eq!(ends(&history), (Some(u64::from(chunk) + 2), Some(5_000), 3 * CHUNK));

@@ -38,4 +38,4 @@ nightly:
 peers:
     cargo fmt --check --manifest-path benches/peers/Cargo.toml
     cargo clippy --all-targets --locked --manifest-path benches/peers/Cargo.toml -- -D warnings
-    cargo test --locked --manifest-path benches/peers/Cargo.toml
+    cargo test --release --locked --manifest-path benches/peers/Cargo.toml

@@ -19,7 +19,15 @@ fn field(path: &str, name: &str) -> String {
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-    Some(String::from_utf8_lossy(&text).lines().next()?.trim().to_owned())
+    let line = String::from_utf8_lossy(&text).lines().next()?.trim().to_owned();
+    // Redis goes on with its build.
+    Some(line.split(" sha=").next().unwrap_or_default().to_owned())
+}
+
+/// The kind of file system below `folder`.
+fn filesystem(folder: &str) -> Option<String> {
+    let output = Command::new("df").args(["--output=fstype", folder]).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).lines().nth(1)?.trim().to_owned())
 }
 
 /// `command`: what was typed.
@@ -45,7 +53,7 @@ pub(crate) fn line(programs: &Programs, data: &Path, command: &str) -> Result<Va
         "processor": field("/proc/cpuinfo", "model name"),
         "memory": format!("{:.0} GiB", memory_kb / f64::from(1 << 20)),
         "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
-        "filesystem": first_line("stat", &["-f", "-c", "%T", &data]),
+        "filesystem": filesystem(&data),
         "date": first_line("date", &["-u", "+%Y-%m-%d"]),
         "versions": versions,
         "command": command,

@@ -1,10 +1,11 @@
 //! The command line of each node, and where its clients connect.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Life, NODES, Service};
 
@@ -32,16 +33,34 @@ const STEP: usize = 10;
 const POSTGRES_PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 const ZOOKEEPER_CLASSES: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/*";
 
+/// The port where clients reach a node.
+fn port(service: Service, node: usize) -> usize {
+    match service {
+        Service::Etcd => ETCD + STEP * node,
+        Service::ZooKeeper => ZOOKEEPER + node,
+        Service::RedisAlways | Service::RedisEverySecond => REDIS,
+        Service::Postgres => POSTGRES,
+        Service::Floor => FLOOR + node,
+        Service::Palisade => PALISADE + STEP * node,
+    }
+}
+
 /// Where clients reach a node: `host:port`, and for Postgres what its client wants.
 pub(super) fn endpoint(service: Service, node: usize) -> String {
+    let port = port(service, node);
     match service {
-        Service::Etcd => format!("127.0.0.1:{}", ETCD + STEP * node),
-        Service::ZooKeeper => format!("127.0.0.1:{}", ZOOKEEPER + node),
-        Service::RedisAlways | Service::RedisEverySecond => format!("127.0.0.1:{REDIS}"),
-        Service::Postgres => format!("host=127.0.0.1 port={POSTGRES} user=postgres dbname=postgres"),
-        Service::Floor => format!("127.0.0.1:{}", FLOOR + node),
-        Service::Palisade => format!("127.0.0.1:{}", PALISADE + STEP * node),
+        Service::Postgres => format!("host=127.0.0.1 port={port} user=postgres dbname=postgres"),
+        _ => format!("127.0.0.1:{port}"),
     }
+}
+
+/// An error when somebody else serves there already: it would be measured instead.
+pub(super) fn is_free(service: Service, node: usize) -> Result<()> {
+    let port = port(service, node);
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}"));
+    listener
+        .map(drop)
+        .with_context(|| format!("port {port} of {service:?} is taken; does another run go on?"))
 }
 
 /// Words of a command line.

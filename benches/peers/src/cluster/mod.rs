@@ -56,6 +56,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts a new one with its data below `data`, and waits until it serves.
     pub(crate) async fn start(service: Service, data: &Path, programs: Programs) -> Result<Self> {
+        (0..service.nodes()).try_for_each(|node| commands::is_free(service, node))?;
         let folder = data.join(format!("{service:?}"));
         // Of an earlier run that was interrupted.
         let _ = fs::remove_dir_all(&folder);
@@ -88,16 +89,29 @@ impl Cluster {
     }
 
     /// Waits until every node serves.
-    pub(crate) async fn ready(&self) -> Result<()> {
+    pub(crate) async fn ready(&mut self) -> Result<()> {
         let until = Instant::now() + READY;
         while Instant::now() < until {
             if self.serves().await {
                 tokio::time::sleep(Duration::from_millis(500)).await;
-                return Ok(());
+                return self.runs();
             }
+            self.runs()?;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         bail!("{:?} was not ready within {READY:?}; see {}", self.service, self.folder.display())
+    }
+
+    /// An error when a node ended: what serves at its address then is somebody else's.
+    fn runs(&mut self) -> Result<()> {
+        for (node, child) in self.nodes.iter_mut().enumerate() {
+            if let Some(child) = child
+                && let Some(status) = child.try_wait()?
+            {
+                bail!("node {node} of {:?} ended with {status}; see {}", self.service, self.folder.display());
+            }
+        }
+        Ok(())
     }
 
     async fn serves(&self) -> bool {

@@ -1,7 +1,6 @@
 //! Why a resource did not act. A refusal is expected, not a failure: each says what to do.
 
 use std::error::Error;
-use std::io;
 use std::path::PathBuf;
 
 use palisade_core::holding::NotHolding;
@@ -104,24 +103,24 @@ pub enum FenceError {
     },
     /// The store has no marks. It may be new, or have lost them.
     #[error(
-        "{} does not exist: if this resource is new, create it as new; if it was used before, its marks are lost and \
-         a stale holder would be admitted: set them from the tokens of the present holders first", .path.display()
+        "there are no marks in {store}: if this resource is new, create it as new; if it was used before, its marks are \
+         lost and a stale holder would be admitted: set them from the tokens of the present holders first"
     )]
     NoMarks {
         /// Where they should be.
-        path: PathBuf,
+        store: String,
     },
     /// The marks exist already.
-    #[error("{} exists: this resource is not new; open it instead", .path.display())]
+    #[error("there are marks in {store}: this resource is not new; open it instead")]
     MarksExist {
         /// Where they are.
-        path: PathBuf,
+        store: String,
     },
     /// The marks cannot be read. Nothing is admitted: guessing would admit a stale holder.
-    #[error("{} is damaged ({reason}): nothing is written until its marks are restored or reset", .path.display())]
+    #[error("{store} is damaged ({reason}): nothing is written until its marks are restored or reset")]
     Damaged {
-        /// Which file.
-        path: PathBuf,
+        /// Where they are.
+        store: String,
         /// What is wrong with it.
         reason: String,
     },
@@ -131,6 +130,27 @@ pub enum FenceError {
         /// The lock file.
         path: PathBuf,
     },
+    /// The store keeps less than was asked of it, so that a claim could be forgotten, or a condition ignored.
+    #[error(
+        "{store} does not hold what fencing relies on ({reason}): change its settings, or use another store"
+    )]
+    Unfit {
+        /// Which store.
+        store: String,
+        /// What it does not do.
+        reason: String,
+    },
+    /// Another write came in between, and this one did not take effect.
+    #[error(
+        "{store}: another write came in between, and nothing was written: begin again under the same token"
+    )]
+    Contended {
+        /// Which store.
+        store: String,
+    },
+    /// The request brought no sequencer.
+    #[error("this is written only under a lock: send the sequencer of the grant with the request")]
+    NoSequencer,
     /// The store failed. Whether the write took effect is not known.
     #[error(
         "{what} failed ({source}); the write may have taken effect: read, then repeat it under the same token"
@@ -139,7 +159,7 @@ pub enum FenceError {
         /// What was tried.
         what: String,
         /// How it failed.
-        source: io::Error,
+        source: Box<dyn Error + Send + Sync>,
     },
     /// A write panicked half-way, and its data cannot be trusted.
     #[error("an earlier write panicked half-way: make the resource anew from what is known to be whole")]
@@ -153,6 +173,11 @@ impl FenceError {
     /// The error of a write that failed for reasons of its own, for use in the closure that writes.
     pub fn effect(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Effect(error.into())
+    }
+
+    /// The error of a store that failed while `what` was tried: whether it took effect is not known.
+    pub(crate) fn storage(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Storage { what: what.into(), source: source.into() }
     }
 
     /// Whether the holder was superseded: it must stop, and acquire again.

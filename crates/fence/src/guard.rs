@@ -10,13 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use palisade_core::holding::Holding;
 use palisade_core::ids::{ClusterId, LockName, Slot};
-use palisade_core::mode::Mode;
 use palisade_core::sequencer::issuer;
 use palisade_core::token::Token;
 
-use crate::adapters::Adapter;
-use crate::admit::{HighWaterMark, MarkKey};
+use crate::adapters::{Adapter, InTransaction};
+use crate::admit::HighWaterMark;
 use crate::error::FenceError;
+
+mod decision;
+
+pub(crate) use self::decision::{Act, Checked};
 
 /// What a guard serves: one cluster, and the locks that guard this resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +119,7 @@ pub struct Guard<A> {
 type FloorSource = dyn Fn(&LockName, Slot) -> Floor + Send + Sync;
 type StaleHook = dyn Fn(&Rejection<'_>) + Send + Sync;
 
-impl<A: Adapter> Guard<A> {
+impl<A> Guard<A> {
     /// Guards what `adapter` keeps, by its marks alone.
     pub fn new(adapter: A, scope: Scope) -> Self {
         Self {
@@ -146,6 +149,24 @@ impl<A: Adapter> Guard<A> {
         self
     }
 
+    /// What was decided so far.
+    pub fn counts(&self) -> Counts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counts {
+            claimed: read(&self.claimed),
+            written: read(&self.written),
+            stale: read(&self.stale),
+            other: read(&self.other),
+        }
+    }
+
+    /// What is guarded: to read it without a claim.
+    pub fn adapter(&self) -> &A {
+        &self.adapter
+    }
+}
+
+impl<A: Adapter> Guard<A> {
     /// Raises the mark, in either mode, and changes nothing else: a new holder's first act.
     ///
     /// From then on no earlier holder's write lands. Without it, one can land between the new holder's read and its first
@@ -159,7 +180,7 @@ impl<A: Adapter> Guard<A> {
     pub fn claim_and_read<R>(
         &self,
         holding: &(impl Holding + ?Sized),
-        read: impl FnOnce(&A::Data) -> Result<R, FenceError>,
+        read: impl FnOnce(&A::Data<'_>) -> Result<R, FenceError>,
     ) -> Result<R, FenceError> {
         self.admit(holding, Act::Claim, |data| read(data))
     }
@@ -168,7 +189,7 @@ impl<A: Adapter> Guard<A> {
     pub fn write<R>(
         &self,
         holding: &(impl Holding + ?Sized),
-        effect: impl FnOnce(&mut A::Data) -> Result<R, FenceError>,
+        effect: impl FnOnce(&mut A::Data<'_>) -> Result<R, FenceError>,
     ) -> Result<R, FenceError> {
         self.admit(holding, Act::Write, effect)
     }
@@ -189,88 +210,60 @@ impl<A: Adapter> Guard<A> {
         self.adapter.reset_mark(&self.key(lock, slot), mark)
     }
 
-    /// What was decided so far.
-    pub fn counts(&self) -> Counts {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counts {
-            claimed: read(&self.claimed),
-            written: read(&self.written),
-            stale: read(&self.stale),
-            other: read(&self.other),
-        }
-    }
-
-    /// What is guarded: to read it without a claim.
-    pub fn adapter(&self) -> &A {
-        &self.adapter
-    }
-
-    fn key(&self, lock: &LockName, slot: Slot) -> MarkKey {
-        MarkKey { cluster: self.scope.cluster, lock: lock.clone(), slot }
-    }
-
     fn admit<R>(
         &self,
         holding: &(impl Holding + ?Sized),
         act: Act,
-        effect: impl FnOnce(&mut A::Data) -> Result<R, FenceError>,
+        effect: impl FnOnce(&mut A::Data<'_>) -> Result<R, FenceError>,
     ) -> Result<R, FenceError> {
         let mut ran = false;
-        let outcome = self.check(holding, act).and_then(|floor| {
-            let key = self.key(holding.lock(), holding.slot());
+        let outcome = self.check(holding, act).and_then(|Checked { key, floor }| {
             self.adapter.admit_with(&key, floor, holding.token(), |data| {
                 ran = true;
                 effect(data)
             })
         });
-        let count = match (&outcome, act) {
-            // An effect may report another resource's refusal: that says nothing about this holding here.
-            (Err(FenceError::Stale { mark, .. }), _) if !ran => {
-                holding.rejected(*mark);
-                (self.on_stale)(&Rejection {
-                    lock: holding.lock(),
-                    slot: holding.slot(),
-                    presented: holding.token(),
-                    mark: *mark,
-                    sequencer: holding.sequencer(),
-                });
-                &self.stale
-            }
-            (Err(_), _) if !ran => &self.other,
-            (Ok(_) | Err(_), Act::Claim) => &self.claimed,
-            (Ok(_) | Err(_), Act::Write) => &self.written,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+        // An effect may report another resource's refusal: that says nothing about this holding here.
+        let refused = if ran { None } else { outcome.as_ref().err() };
+        self.decided(holding, act, refused);
         outcome
     }
+}
 
-    /// Everything but the token. The holder's own belief comes first: it saves a call, and decides nothing else.
-    fn check(&self, holding: &(impl Holding + ?Sized), act: Act) -> Result<Option<Token>, FenceError> {
-        holding.check()?;
-        let lock = holding.lock();
-        if let Some(presented) = holding.issuer().filter(|presented| *presented != self.issuer) {
-            let presented = presented.to_owned();
-            return Err(FenceError::WrongCluster { presented, expected: self.issuer.clone() });
-        }
-        if !self.scope.locks.contains(lock) {
-            let expected = self.scope.locks.iter().map(LockName::as_str).collect::<Vec<_>>().join(", ");
-            return Err(FenceError::WrongLock { presented: lock.clone(), expected });
-        }
-        if holding.slot().0 >= self.scope.slots {
-            return Err(FenceError::WrongSlot {
-                lock: lock.clone(),
-                presented: holding.slot(),
-                slots: self.scope.slots,
-            });
-        }
-        if act == Act::Write && holding.mode() == Mode::Shared && self.scope.writers == Writers::Exclusive {
-            return Err(FenceError::WrongMode { lock: lock.clone(), mode: holding.mode() });
-        }
-        match (self.floor)(lock, holding.slot()) {
-            Floor::At(floor) => Ok(Some(floor)),
-            Floor::MarksAlone => Ok(None),
-            Floor::Refuse => Err(FenceError::NoFloor { lock: lock.clone() }),
-        }
+impl<A: InTransaction> Guard<A> {
+    /// Raises the mark, in either mode, in a transaction of your own: before anything is read in it.
+    ///
+    /// It counts once the transaction is committed.
+    pub fn claim_in(
+        &self,
+        transaction: &A::Transaction<'_>,
+        holding: &(impl Holding + ?Sized),
+    ) -> Result<(), FenceError> {
+        self.enter(transaction, holding, Act::Claim)
+    }
+
+    /// Admits a write in a transaction of your own, before its first statement. Where it is refused, roll back.
+    ///
+    /// The mark is raised, and an older holder shut out, when the transaction is committed.
+    pub fn admit_in(
+        &self,
+        transaction: &A::Transaction<'_>,
+        holding: &(impl Holding + ?Sized),
+    ) -> Result<(), FenceError> {
+        self.enter(transaction, holding, Act::Write)
+    }
+
+    fn enter(
+        &self,
+        transaction: &A::Transaction<'_>,
+        holding: &(impl Holding + ?Sized),
+        act: Act,
+    ) -> Result<(), FenceError> {
+        let outcome = self.check(holding, act).and_then(|Checked { key, floor }| {
+            self.adapter.admit_in(transaction, &key, floor, holding.token())
+        });
+        self.decided(holding, act, outcome.as_ref().err());
+        outcome
     }
 }
 
@@ -281,12 +274,6 @@ impl<A: fmt::Debug> fmt::Debug for Guard<A> {
             .field("adapter", &self.adapter)
             .finish_non_exhaustive()
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
-    Claim,
-    Write,
 }
 
 #[cfg(test)]

@@ -77,9 +77,9 @@
 //!
 //! # The map
 //!
-//! The rule: [`admit`]. Who may present a token: [`keys`], [`verifier`], [`trusted`]. Where it is decided: [`guard`], over
-//! an adapter in [`adapters`]. Refusals: [`error`]. For adapters of your own: the `conformance` feature has the suite that
-//! all of these pass.
+//! The rule: [`admit`]. Who may present a token: [`keys`], [`verifier`], [`trusted`]. Where it is decided: [`guard`],
+//! over an adapter in [`adapters`]. Refusals: [`error`]. For adapters of your own: the `conformance` feature has the suite that all
+//! of these pass.
 
 #![warn(missing_docs)]
 

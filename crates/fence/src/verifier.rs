@@ -42,11 +42,16 @@ impl Verifier {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
+    /// The keys as they were last taken.
+    pub fn keys(&self) -> Arc<KeySet> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Verifies a sequencer that came with a request.
     ///
     /// Its lock, slot and mode are the signed ones, and are compared by the [`Guard`](crate::guard::Guard).
     pub fn verify(&self, text: &str) -> Result<Presented, FenceError> {
-        let keys = Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner));
+        let keys = self.keys();
         let digest = Sha256::digest(text).into();
         if let Some(proved) = self.remembered().find(&digest, &keys) {
             return Ok(Presented::new(proved));

@@ -51,7 +51,7 @@ impl FileResource {
         let resource = Self::at(path.into());
         let lock = resource.lock()?;
         if exists(&resource.marks)? {
-            return Err(FenceError::MarksExist { path: resource.marks });
+            return Err(FenceError::MarksExist { store: shown(&resource.marks) });
         }
         Marks::default().save(&resource.marks)?;
         drop(lock);
@@ -113,7 +113,7 @@ impl FileResource {
 }
 
 impl Adapter for FileResource {
-    type Data = FileContents;
+    type Data<'a> = FileContents;
 
     fn admit_with<R>(
         &self,
@@ -179,7 +179,11 @@ impl FileContents {
 }
 
 fn storage(what: &str, path: &Path, source: io::Error) -> FenceError {
-    FenceError::Storage { what: format!("{what} {}", path.display()), source }
+    FenceError::storage(format!("{what} {}", path.display()), source)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

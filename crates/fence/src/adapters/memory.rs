@@ -30,13 +30,19 @@ impl<T> MemoryResource<T> {
         Ok(read(&self.inner()?.data))
     }
 
+    #[cfg(any(test, feature = "conformance"))]
+    #[doc(hidden)]
+    pub fn unguarded<R>(&self, write: impl FnOnce(&mut T) -> R) -> Result<R, FenceError> {
+        Ok(write(&mut self.inner()?.data))
+    }
+
     fn inner(&self) -> Result<MutexGuard<'_, Inner<T>>, FenceError> {
         self.0.lock().map_err(|_| FenceError::Poisoned)
     }
 }
 
 impl<T> Adapter for MemoryResource<T> {
-    type Data = T;
+    type Data<'a> = T;
 
     fn admit_with<R>(
         &self,

@@ -14,8 +14,8 @@ use crate::error::FenceError;
 ///
 /// The marks are durable wherever the data is. What cannot be read is an error, never a missing mark.
 pub trait Adapter {
-    /// What a write gets to work on.
-    type Data: ?Sized;
+    /// What a write gets to work on, for as long as it runs.
+    type Data<'a>: ?Sized;
 
     /// Admits `token` by [`decide`](crate::admit::decide), records the mark and runs `effect`, all in one atomic step:
     /// nothing else is admitted between the comparison and the end of the effect.
@@ -27,7 +27,7 @@ pub trait Adapter {
         key: &MarkKey,
         floor: Option<Token>,
         token: Token,
-        effect: impl FnOnce(&mut Self::Data) -> Result<R, FenceError>,
+        effect: impl FnOnce(&mut Self::Data<'_>) -> Result<R, FenceError>,
     ) -> Result<R, FenceError>;
 
     /// The present mark; None if nothing was accepted yet.
@@ -37,4 +37,22 @@ pub trait Adapter {
     ///
     /// Lower than the token of any earlier holder that may still run, it admits that holder's writes.
     fn reset_mark(&self, key: &MarkKey, mark: Option<HighWaterMark>) -> Result<(), FenceError>;
+}
+
+/// Marks that are raised in a transaction of the caller's own, which also writes the data.
+///
+/// A claim or an admission counts when the transaction is committed; until then nothing that conflicts with it is
+/// committed either.
+pub trait InTransaction {
+    /// The caller's transaction, or what its closure was given of one.
+    type Transaction<'a>: ?Sized;
+
+    /// Admits `token` by [`decide`](crate::admit::decide) and records the mark, in `transaction`.
+    fn admit_in(
+        &self,
+        transaction: &Self::Transaction<'_>,
+        key: &MarkKey,
+        floor: Option<Token>,
+        token: Token,
+    ) -> Result<(), FenceError>;
 }

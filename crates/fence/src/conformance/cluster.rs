@@ -92,6 +92,12 @@ impl SigningCluster {
         attach(input, &self.key.sign(input.as_bytes()).to_bytes())
     }
 
+    /// What the holder of this statement presents, signed and verified.
+    pub fn present(&self, statement: &Sequencer) -> Presented {
+        let text = self.sign(&self.header(), statement);
+        self.verifier.verify(&text).expect("a cluster verifies its own sequencers")
+    }
+
     /// What an exclusive holder of slot 0 presents.
     pub fn exclusive(&self, lock: &str, token: u64) -> Presented {
         self.presented(lock, 0, Mode::Exclusive, token)
@@ -99,7 +105,6 @@ impl SigningCluster {
 
     /// What any holder presents, signed and verified.
     pub fn presented(&self, lock: &str, slot: u32, mode: Mode, token: u64) -> Presented {
-        let text = self.sign(&self.header(), &self.statement(lock, slot, mode, token));
-        self.verifier.verify(&text).expect("a cluster verifies its own sequencers")
+        self.present(&self.statement(lock, slot, mode, token))
     }
 }

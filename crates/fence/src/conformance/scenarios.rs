@@ -12,30 +12,30 @@ use super::{SigningCluster, Subject};
 use crate::error::FenceError;
 use crate::guard::Scope;
 
-const LOCK: &str = "orders/shard-7";
+pub(super) const LOCK: &str = "orders/shard-7";
 const OTHER: &str = "orders/shard-8";
 
-fn cluster() -> SigningCluster {
+pub(super) fn cluster() -> SigningCluster {
     SigningCluster::new(1)
 }
 
-fn scope(cluster: &SigningCluster) -> Scope {
+pub(super) fn scope(cluster: &SigningCluster) -> Scope {
     Scope::new(cluster.id(), name(LOCK))
 }
 
-fn name(lock: &str) -> LockName {
+pub(super) fn name(lock: &str) -> LockName {
     LockName::new(lock).expect("a scenario's lock has a valid name")
 }
 
 #[track_caller]
-fn accepted(outcome: Result<(), FenceError>) {
+pub(super) fn accepted(outcome: Result<(), FenceError>) {
     if let Err(error) = outcome {
         panic!("what should be accepted was refused: {error}");
     }
 }
 
 #[track_caller]
-fn stale(outcome: Result<(), FenceError>, presented: u64, mark: u64) {
+pub(super) fn stale(outcome: Result<(), FenceError>, presented: u64, mark: u64) {
     match outcome {
         Err(FenceError::Stale { presented: told, mark: by, .. }) => {
             assert_eq!((told.get(), by.get()), (presented, mark), "a stale refusal names both tokens");
@@ -46,7 +46,7 @@ fn stale(outcome: Result<(), FenceError>, presented: u64, mark: u64) {
 }
 
 #[track_caller]
-fn holds<S: Subject>(subject: &S, lines: &[&str]) {
+pub(super) fn holds<S: Subject>(subject: &S, lines: &[&str]) {
     assert_eq!(subject.lines(), lines, "the resource holds what was accepted, in order, and nothing else");
 }
 

@@ -29,6 +29,32 @@ impl Subject for Memory {
     fn reopen(self) -> Self {
         self
     }
+
+    fn append_past_the_guard(&self, line: &str) {
+        self.0.adapter().unguarded(|lines| lines.push(line.to_owned())).unwrap();
+    }
+
+    // The types leave no way.
+    fn append_bare(&self, _: &str) -> Option<Result<(), FenceError>> {
+        None
+    }
+
+    // The data dies with its process, and the marks with the data.
+    fn die_before_the_commit(self, _: &dyn Holding, _: &str) -> Option<Self> {
+        None
+    }
+
+    fn lose_marks(self) -> Option<Self> {
+        None
+    }
+}
+
+#[test]
+fn a_faulty_resource_is_found_by_the_runs() {
+    for fault in [Fault::Unfenced, Fault::ClaimIsNothing] {
+        let tally = runs::play(faulty(fault), runs::Path::Guarded, 1..=100);
+        assert!(tally.stale_accepted + tally.lost_updates > 0, "{fault:?}: {tally:?}");
+    }
 }
 
 #[test]
@@ -47,6 +73,10 @@ enum Fault {
     ChecksThenWrites,
     ComparesText,
     TellsNobody,
+    TakesTheBare,
+    WritesBeforeTheCommit,
+    TakesLostMarksForNone,
+    HasNoOtherWay,
 }
 
 struct Faulty {
@@ -79,6 +109,10 @@ impl Faulty {
             | Fault::ForgetsWhenReopened
             | Fault::OneMarkForAll
             | Fault::ChecksThenWrites
+            | Fault::TakesTheBare
+            | Fault::WritesBeforeTheCommit
+            | Fault::TakesLostMarksForNone
+            | Fault::HasNoOtherWay
             | Fault::TellsNobody => token < *mark,
         };
         if stale {
@@ -137,6 +171,34 @@ impl Subject for Faulty {
         }
         self
     }
+
+    fn append_past_the_guard(&self, line: &str) {
+        if !matches!(self.fault, Fault::HasNoOtherWay) {
+            self.lines.lock().unwrap().push(line.to_owned());
+        }
+    }
+
+    fn append_bare(&self, line: &str) -> Option<Result<(), FenceError>> {
+        matches!(self.fault, Fault::TakesTheBare).then(|| {
+            self.append_past_the_guard(line);
+            Ok(())
+        })
+    }
+
+    fn die_before_the_commit(self, holding: &dyn Holding, line: &str) -> Option<Self> {
+        match self.fault {
+            Fault::WritesBeforeTheCommit => self.append(holding, line).ok().map(|()| self),
+            Fault::ForgetsWhenReopened => Some(self.reopen()),
+            _ => None,
+        }
+    }
+
+    fn lose_marks(self) -> Option<Self> {
+        matches!(self.fault, Fault::TakesLostMarksForNone).then(|| {
+            self.marks.lock().unwrap().clear();
+            self
+        })
+    }
 }
 
 fn faulty(fault: Fault) -> impl Fn(Scope) -> Faulty {
@@ -167,6 +229,14 @@ fn the_suite_finds_each_fault() {
     assert!(fails(|| concurrent_racers(&faulty(Fault::ChecksThenWrites), RACERS)));
     assert!(fails(|| restored_cluster(&faulty(Fault::ComparesText))));
     assert!(fails(|| refused_once_refused_always(&faulty(Fault::TellsNobody))));
+    assert!(fails(|| missing_token(&faulty(Fault::TakesTheBare))));
+    assert!(fails(|| crash_before_the_commit(&faulty(Fault::WritesBeforeTheCommit))));
+    assert!(fails(|| crash_before_the_commit(&faulty(Fault::ForgetsWhenReopened))));
+    assert!(fails(|| lost_marks(&faulty(Fault::TakesLostMarksForNone))));
+    assert!(fails(|| past_the_guard(&faulty(Fault::HasNoOtherWay))));
+    assert!(fails(|| sequencer_before_a_takeover(&faulty(Fault::ClaimIsNothing))));
+    assert!(fails(|| clock_wrong_by_a_year(&faulty(Fault::Unfenced))));
+    assert!(fails(|| slot_of_another_capacity(&faulty(Fault::TellsNobody))));
     // These look at nothing but the marks, so that each of them takes any lock of any cluster.
     assert!(fails(|| wrong_lock(&faulty(Fault::ForgetsWhenReopened))));
     assert!(fails(|| other_cluster(&faulty(Fault::ForgetsWhenReopened))));

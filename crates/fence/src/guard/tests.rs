@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use palisade_core::holding::NotHolding;
+use palisade_core::mode::Mode;
 
 use super::*;
 use crate::adapters::memory::MemoryResource;

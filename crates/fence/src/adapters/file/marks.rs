@@ -12,7 +12,7 @@ use palisade_core::token::Token;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{read_bounded, replace_file, storage};
+use super::{read_bounded, replace_file, shown, storage};
 use crate::admit::{HighWaterMark, MarkKey};
 use crate::error::FenceError;
 
@@ -60,11 +60,11 @@ impl Marks {
         let bytes = match read_bounded(path, BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(FenceError::NoMarks { path: path.to_owned() });
+                return Err(FenceError::NoMarks { store: shown(path) });
             }
             Err(error) => return Err(storage("reading", path, error)),
         };
-        decode(&bytes).map_err(|reason| FenceError::Damaged { path: path.to_owned(), reason })
+        decode(&bytes).map_err(|reason| FenceError::Damaged { store: shown(path), reason })
     }
 }
 

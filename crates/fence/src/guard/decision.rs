@@ -1,0 +1,82 @@
+//! What a guard does around an adapter's decision: all checks but the token's, and what follows from a refusal.
+
+use std::sync::atomic::Ordering;
+
+use palisade_core::holding::Holding;
+use palisade_core::ids::{LockName, Slot};
+use palisade_core::mode::Mode;
+use palisade_core::token::Token;
+
+use super::{Floor, Guard, Rejection, Writers};
+use crate::admit::MarkKey;
+use crate::error::FenceError;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Claim,
+    Write,
+}
+
+/// What is left for the adapter to compare.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) key: MarkKey,
+    pub(crate) floor: Option<Token>,
+}
+
+impl<A> Guard<A> {
+    pub(crate) fn key(&self, lock: &LockName, slot: Slot) -> MarkKey {
+        MarkKey { cluster: self.scope.cluster, lock: lock.clone(), slot }
+    }
+
+    /// Everything but the token. The holder's own belief comes first: it saves a call, and decides nothing else.
+    pub(crate) fn check(&self, holding: &(impl Holding + ?Sized), act: Act) -> Result<Checked, FenceError> {
+        holding.check()?;
+        let lock = holding.lock();
+        if let Some(presented) = holding.issuer().filter(|presented| *presented != self.issuer) {
+            let presented = presented.to_owned();
+            return Err(FenceError::WrongCluster { presented, expected: self.issuer.clone() });
+        }
+        if !self.scope.locks.contains(lock) {
+            let expected = self.scope.locks.iter().map(LockName::as_str).collect::<Vec<_>>().join(", ");
+            return Err(FenceError::WrongLock { presented: lock.clone(), expected });
+        }
+        if holding.slot().0 >= self.scope.slots {
+            return Err(FenceError::WrongSlot {
+                lock: lock.clone(),
+                presented: holding.slot(),
+                slots: self.scope.slots,
+            });
+        }
+        if act == Act::Write && holding.mode() == Mode::Shared && self.scope.writers == Writers::Exclusive {
+            return Err(FenceError::WrongMode { lock: lock.clone(), mode: holding.mode() });
+        }
+        let floor = match (self.floor)(lock, holding.slot()) {
+            Floor::At(floor) => Some(floor),
+            Floor::MarksAlone => None,
+            Floor::Refuse => return Err(FenceError::NoFloor { lock: lock.clone() }),
+        };
+        Ok(Checked { key: self.key(lock, holding.slot()), floor })
+    }
+
+    /// Counts what was decided; a stale refusal is told to the holding and reported.
+    pub(crate) fn decided(&self, holding: &(impl Holding + ?Sized), act: Act, refused: Option<&FenceError>) {
+        let count = match (refused, act) {
+            (Some(FenceError::Stale { mark, .. }), _) => {
+                holding.rejected(*mark);
+                (self.on_stale)(&Rejection {
+                    lock: holding.lock(),
+                    slot: holding.slot(),
+                    presented: holding.token(),
+                    mark: *mark,
+                    sequencer: holding.sequencer(),
+                });
+                &self.stale
+            }
+            (Some(_), _) => &self.other,
+            (None, Act::Claim) => &self.claimed,
+            (None, Act::Write) => &self.written,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}

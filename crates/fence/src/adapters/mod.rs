@@ -4,6 +4,8 @@
 
 pub mod file;
 pub mod memory;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 use palisade_core::token::Token;
 

@@ -5,6 +5,7 @@
 
 mod file;
 mod memory;
+mod sqlite;
 
 use palisade_fence::conformance::Subject;
 use palisade_fence::conformance::runs::check;

@@ -4,6 +4,8 @@
 
 pub mod file;
 pub mod memory;
+#[cfg(feature = "sled")]
+pub mod sled;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 

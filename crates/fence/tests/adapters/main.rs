@@ -5,6 +5,7 @@
 
 mod file;
 mod memory;
+mod sled;
 mod sqlite;
 
 use palisade_fence::conformance::Subject;

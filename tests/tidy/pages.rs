@@ -13,7 +13,7 @@ fn pages() -> Vec<Text> {
     top.chain(docs).collect()
 }
 
-/// Rust that a page shows stands in an example, word for word; the example is compiled with the tests.
+/// Rust that a page shows stands in an example or in a test of the adapters, word for word.
 fn check_code(page: &Text, examples: &[Text]) -> Vec<String> {
     let blocks = page.text.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
     let unknown = blocks.filter(|block| !examples.iter().any(|example| example.text.contains(*block)));
@@ -33,14 +33,19 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     targets.filter(|target| !target.contains("://") && !target.contains(char::is_whitespace))
 }
 
+/// A link's path, from the folder of its page, as it stands from the repository's.
+fn resolve(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        if part == ".." { drop(parts.pop()) } else { parts.push(part) }
+    }
+    parts.join("/")
+}
+
 fn check_link(page: &Text, target: &str, read: impl Fn(&str) -> Option<String>) -> Option<String> {
     let (path, section) = target.split_once('#').unwrap_or((target, ""));
     let folder = page.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let path = match (path, folder) {
-        ("", _) => page.path.clone(),
-        (path, "") => path.to_owned(),
-        (path, folder) => path.strip_prefix("../").map_or(format!("{folder}/{path}"), str::to_owned),
-    };
+    let path = if path.is_empty() { page.path.clone() } else { resolve(folder, path) };
     let Some(text) = read(&path) else { return Some(format!("{}: no {path}", page.path)) };
     let found =
         section.is_empty() || text.lines().any(|line| line.starts_with('#') && anchor(line) == section);
@@ -49,7 +54,8 @@ fn check_link(page: &Text, target: &str, read: impl Fn(&str) -> Option<String>) 
 
 #[test]
 fn what_pages_show_is_compiled() {
-    let examples = texts("examples");
+    let examples: Vec<Text> =
+        ["examples", "crates/fence/tests", "tests/suites/stores"].into_iter().flat_map(texts).collect();
     assert!(!examples.is_empty());
     assert_none(&pages().iter().flat_map(|page| check_code(page, &examples)).collect::<Vec<_>>());
 }
@@ -73,6 +79,8 @@ fn a_dead_link_and_foreign_code_are_found() {
     assert_eq!(links("[b](b.md#x) [c](https://example.org/c)").collect::<Vec<_>>(), ["b.md#x"]);
     assert!(check_link(&page(""), "b.md#a-title-of-b", read).is_none());
     assert!(check_link(&page(""), "../docs/b.md", read).is_none());
+    assert_eq!(resolve("docs/adapters", "../../crates/a.sql"), "crates/a.sql");
+    assert_eq!(resolve("", "docs/b.md"), "docs/b.md");
     assert!(check_link(&page(""), "b.md#another", read).is_some());
     assert!(check_link(&page(""), "c.md", read).is_some());
     let examples = [Text { path: "examples/e.rs".into(), text: "fn a() {}\n".into() }];

@@ -78,7 +78,8 @@
 //! # The map
 //!
 //! The rule: [`admit`]. Who may present a token: [`keys`], [`verifier`], [`trusted`]. Where it is decided: [`guard`],
-//! over an adapter in [`adapters`]. Refusals: [`error`]. For adapters of your own: the `conformance` feature has the suite that all
+//! over an adapter in [`adapters`]. Refusals: [`error`], and what a service answers to them: [`refusal`], with a layer
+//! for HTTP and gRPC services in `service`. For adapters of your own: the `conformance` feature has the suite that all
 //! of these pass.
 
 #![warn(missing_docs)]
@@ -90,5 +91,8 @@ pub mod conformance;
 pub mod error;
 pub mod guard;
 pub mod keys;
+pub mod refusal;
+#[cfg(feature = "tower")]
+pub mod service;
 pub mod trusted;
 pub mod verifier;

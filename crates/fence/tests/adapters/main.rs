@@ -5,6 +5,7 @@
 
 mod file;
 mod memory;
+mod service;
 mod sled;
 mod sqlite;
 

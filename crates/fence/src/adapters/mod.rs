@@ -4,6 +4,8 @@
 
 pub mod file;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sled")]
 pub mod sled;
 #[cfg(feature = "sqlite")]

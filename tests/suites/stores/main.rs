@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod postgres;
+mod redis;
 mod server;
 
 use palisade_fence::conformance::Subject;

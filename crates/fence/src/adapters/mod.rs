@@ -6,6 +6,8 @@ pub mod file;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "sled")]
 pub mod sled;
 #[cfg(feature = "sqlite")]

@@ -4,6 +4,8 @@
 
 pub mod file;
 pub mod memory;
+#[cfg(feature = "object-store")]
+pub mod object;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]

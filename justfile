@@ -27,7 +27,7 @@ seed SEED:
 # The long runs: more seeds and cases, every checker proved on a program that is broken on purpose, and cargo-deny must be
 # there. Hours on two cores.
 nightly:
-    PALISADE_SIM_SEEDS=200 PALISADE_PROPERTY_CASES=200000 .ci/run
+    PALISADE_SIM_SEEDS=200 PALISADE_PROPERTY_CASES=200000 PALISADE_FENCE_RUNS=10000 PALISADE_STORE_RUNS=500 .ci/run
     for prove in scripts/prove-*.sh; do "$prove" || exit 1; done
     command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
     cargo deny check licenses bans sources

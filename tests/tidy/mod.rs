@@ -10,6 +10,7 @@ mod lengths;
 mod metrics;
 mod pages;
 mod suites;
+mod weight;
 mod words;
 
 use std::fs;

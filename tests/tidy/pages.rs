@@ -37,7 +37,11 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 fn resolve(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
-        if part == ".." { drop(parts.pop()) } else { parts.push(part) }
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
     }
     parts.join("/")
 }

@@ -6,6 +6,7 @@
 //! `PALISADE_STORE_RUNS` sets how many random runs each server plays (50 without it).
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+mod examples;
 mod object;
 mod postgres;
 mod redis;

@@ -114,11 +114,11 @@ fn live() -> (Keys, String, u64) {
 fn each_language_reads_the_token_of_a_running_cluster_and_refuses_every_changed_byte() {
     let (keys, sequencer, token) = live();
     for verifier in VERIFIERS {
-        let said = keys.verify(verifier, LOCK, &[sequencer.clone()]);
+        let said = keys.verify(verifier, LOCK, std::slice::from_ref(&sequencer));
         assert_eq!(said, [token.to_string()], "{}", verifier.0);
     }
     keys.refuses_all(LOCK, &altered(&sequencer));
-    keys.refuses_all("orders/shard-8", &[sequencer.clone()]);
+    keys.refuses_all("orders/shard-8", std::slice::from_ref(&sequencer));
     let elsewhere = Keys { cluster: "0".repeat(32), ..keys };
     elsewhere.refuses_all(LOCK, &[sequencer]);
 }
@@ -132,7 +132,7 @@ fn each_language_refuses_what_the_cluster_signed_for_something_else() {
     for (statement, token) in [(&statement, "34"), (&largest, "9007199254740991")] {
         let text = cluster.sign(&cluster.header(), statement);
         for verifier in VERIFIERS {
-            assert_eq!(keys.verify(verifier, LOCK, &[text.clone()]), [token], "{}", verifier.0);
+            assert_eq!(keys.verify(verifier, LOCK, std::slice::from_ref(&text)), [token], "{}", verifier.0);
         }
     }
     let with = |typ: &str, alg: &str| {

@@ -5,6 +5,7 @@
 
 mod file;
 mod memory;
+mod pages;
 mod service;
 mod sled;
 mod sqlite;

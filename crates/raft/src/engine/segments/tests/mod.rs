@@ -86,8 +86,12 @@ fn what_was_torn_is_written_over_and_never_comes_back() {
     let (engine, _) = opened(dir.path());
     append(&*engine, 1, records(1, 1)).expect("it appends");
     let before = files(dir.path());
-    // Two frames; the first is torn, the second reached the disk.
-    append(&*engine, 2, vec![record(1, 3_000)]).expect("it appends");
+    // Two frames; the first is torn, the second reached the disk. The first ends where a block ends: what is written
+    // over it does not touch the second.
+    let first = &before["segment-000000"][slot::HEAD..];
+    let end = slot::HEAD + frame::parse(first).unwrap_or_else(|why| panic!("{why}")).bytes();
+    let bytes = BLOCK - end - frame::HEAD - item::HEAD - item::RUN_HEAD - record(1, 0).stored_bytes();
+    append(&*engine, 2, vec![record(1, bytes)]).expect("it appends");
     append(&*engine, 3, vec![record(9, 3_000)]).expect("it appends");
     drop(engine);
     let mut torn = files(dir.path());
@@ -96,6 +100,7 @@ fn what_was_torn_is_written_over_and_never_comes_back() {
     let segment = torn.get_mut("segment-000000").expect("it is there");
     let second = frame_at(segment, 2);
     let third = frame_at(segment, 3);
+    assert_eq!(third, BLOCK);
     segment[third + 16..third + 24].copy_from_slice(&1_u64.to_le_bytes());
     reseal(segment, third);
     segment[second + 100] ^= 1;
@@ -103,9 +108,9 @@ fn what_was_torn_is_written_over_and_never_comes_back() {
     let (engine, recovered) = opened(torn.path());
     assert_eq!(recovered.log, Some((1, 1)));
     // Exactly as long as the one that was torn.
-    append(&*engine, 2, vec![record(5, 3_000)]).expect("it appends");
+    append(&*engine, 2, vec![record(5, bytes)]).expect("it appends");
     drop(engine);
-    assert_eq!(opened(torn.path()).1.tail, [records(1, 1), vec![record(5, 3_000)]].concat());
+    assert_eq!(opened(torn.path()).1.tail, [records(1, 1), vec![record(5, bytes)]].concat());
 }
 
 /// Where frame `number` of a segment begins.

@@ -5,6 +5,7 @@ mod cli;
 mod doors;
 mod faults;
 mod formats;
+mod http;
 mod live;
 mod model;
 mod tidy;

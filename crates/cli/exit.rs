@@ -19,12 +19,8 @@ impl Exit {
     pub(crate) const USAGE: Self = Self(2);
     /// No answer in time; a repeat may succeed.
     pub(crate) const UNAVAILABLE: Self = Self(3);
-    /// Not allowed.
-    pub(crate) const DENIED: Self = Self(4);
     /// No such thing.
     pub(crate) const NOT_FOUND: Self = Self(5);
-    /// Somebody else has it.
-    pub(crate) const CONFLICT: Self = Self(6);
     /// A defect of the program.
     pub(crate) const DEFECT: Self = Self(70);
 
@@ -62,6 +58,26 @@ impl Exit {
     pub(crate) const fn code(self) -> u8 {
         self.0
     }
+}
+
+/// What a code means, as `docs/errors.md` says it; none for one that only a command under a lock returns.
+pub(crate) const fn meaning(code: u8) -> Option<&'static str> {
+    Some(match code {
+        0 => "yes: healthy, held, current; a node that was told to stop",
+        1 => "no: not healthy, not held, not current; a node that cannot go on",
+        2 => "what was typed, or configured, makes no sense",
+        3 => "no answer in time, or an address is taken; a repeat may succeed",
+        4 => "not allowed",
+        5 => "no such thing",
+        6 => "somebody else has it",
+        70 => "a defect of the program",
+        123 => "the lock was lost while the command ran; the command was stopped",
+        124 => "not acquired in time",
+        125 => "palisade itself failed, wrong arguments included",
+        126 => "the command cannot be run",
+        127 => "there is no such command",
+        _ => return None,
+    })
 }
 
 impl From<Exit> for ExitCode {

@@ -7,6 +7,7 @@ mod commands;
 mod exit;
 mod output;
 mod process;
+mod topics;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -65,6 +66,15 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             Command::Audit(arguments) => commands::history::audit(&cli.globals, arguments).await,
             Command::Demo(arguments) => commands::demo::run(&cli.globals, arguments).await,
             Command::DemoWorker(arguments) => commands::demo::run_worker(&cli.globals, arguments).await,
+            Command::Sessions(arguments) => commands::sessions::run(&cli.globals, arguments).await,
+            Command::Top(arguments) => commands::top::run(&cli.globals, arguments).await,
+            Command::Config(command) => commands::config::run(&cli.globals, command),
+            Command::Man(arguments) => commands::man::run(arguments),
+            Command::Completions(arguments) => commands::completions::run(arguments),
+            Command::Fencing => topics::show(topics::FENCING),
+            Command::ExitCodes => topics::show(topics::EXIT_CODES),
+            Command::Environment => topics::show(topics::ENVIRONMENT),
+            Command::Explain(arguments) => commands::explain::run(&cli.globals, arguments),
             Command::Bench(arguments) => commands::bench::run(&cli.globals, arguments).await,
             Command::Storage(arguments) => commands::storage::run(&cli.globals, arguments),
             Command::ExecChild(arguments) => Ok(child::exec(arguments.parent, &arguments.command)),

@@ -6,6 +6,8 @@ use std::time::Duration;
 use comfy_table::Table;
 use serde_json::Value;
 
+pub(crate) use palisade_proto::convert::json::wide;
+
 use crate::args::{Color, Format, Globals};
 
 /// How this run writes.
@@ -13,6 +15,8 @@ use crate::args::{Color, Format, Globals};
 pub(crate) struct Output {
     format: Format,
     color: bool,
+    /// One answer of many: on a terminal each replaces the one before, for scripts each is one line.
+    again: bool,
 }
 
 /// What a word says, told by its colour as well.
@@ -34,7 +38,12 @@ impl Output {
                 io::stdout().is_terminal() && !plain && !dumb
             }
         };
-        Self { format: globals.output, color }
+        Self { format: globals.output, color, again: false }
+    }
+
+    /// For a command that answers again and again.
+    pub(crate) fn again_and_again(globals: &Globals) -> Self {
+        Self { again: true, ..Self::new(globals) }
     }
 
     /// Writes the answer: `people` as lines, or `scripts` as a document of `schema` (`palisade.<command>/<version>`).
@@ -55,10 +64,15 @@ impl Output {
                 if let Value::Object(fields) = &mut document {
                     fields.insert("schema".to_owned(), schema.into());
                 }
-                format!("{document:#}")
+                if self.again { document.to_string() } else { format!("{document:#}") }
             }
         };
-        writeln!(io::stdout().lock(), "{}", text.trim_end())
+        // To the upper left corner, and all below it away.
+        let fresh = self.again && self.format == Format::Table && io::stdout().is_terminal();
+        let begin = if fresh { "\x1b[H\x1b[J" } else { "" };
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "{begin}{}", text.trim_end())?;
+        stdout.flush()
     }
 
     /// A word in its colour, where there are colours.
@@ -86,11 +100,6 @@ where
         column.set_padding((0, 2));
     }
     table.trim_fmt()
-}
-
-/// A 64-bit number for scripts: a string, since many readers of JSON keep only 53 bits.
-pub(crate) fn wide(number: u64) -> Value {
-    number.to_string().into()
 }
 
 /// A duration for people, in the two largest units that matter.
@@ -122,10 +131,5 @@ mod tests {
             [["a".to_owned(), "34".to_owned()], ["nightly".to_owned(), "7".to_owned()]],
         );
         assert_eq!(text, "LOCK     TOKEN\na        34\nnightly  7");
-    }
-
-    #[test]
-    fn a_wide_number_is_a_string() {
-        assert_eq!(wide(u64::MAX), "18446744073709551615");
     }
 }

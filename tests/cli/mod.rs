@@ -8,7 +8,10 @@ mod lock_codes;
 mod lock_environment;
 mod lock_loss;
 mod lock_signals;
+mod lock_survivors;
+mod pages;
 mod usage;
+mod watching;
 mod wrapper;
 
 use std::process::Command;

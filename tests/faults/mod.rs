@@ -10,6 +10,7 @@ mod identity;
 mod isolated_leader;
 mod killed_leaders;
 mod late_release;
+mod limits;
 pub(crate) mod load;
 mod one_frame;
 mod paused_leader;

@@ -19,7 +19,7 @@ use palisade_proto::v1::cluster_client::ClusterClient;
 use palisade_testkit::cluster::ProcessCluster;
 use tonic::transport::Channel;
 
-pub(crate) use http::get;
+pub(crate) use http::{Http, get, post, post_as};
 pub(crate) use raw::{
     Raw, RawSession, Seen, acknowledges, acquire, error_name, no_wait, open_session, release, while_session,
 };
@@ -69,16 +69,26 @@ pub(crate) struct Live {
 impl Live {
     /// A cluster of `count` nodes, none of which runs yet.
     pub(crate) fn prepare(count: usize) -> Self {
+        Self::prepare_with(count, &[])
+    }
+
+    fn prepare_with(count: usize, flags: &[&str]) -> Self {
         let turn = Turn::wait();
         let binary = Path::new(env!("CARGO_BIN_EXE_palisade"));
-        let cluster = ProcessCluster::new(binary, count).unwrap().with_arguments(&["--audit"]);
+        let cluster =
+            ProcessCluster::new(binary, count).unwrap().with_arguments(&[&["--audit"], flags].concat());
         let channels = cluster.endpoints().iter().map(|address| channel(address)).collect();
         Self { cluster, channels, _turn: turn }
     }
 
     /// A cluster of `count` nodes, all of which serve.
     pub(crate) async fn start(count: usize) -> Self {
-        let mut live = Self::prepare(count);
+        Self::start_with(count, &[]).await
+    }
+
+    /// The same, with more flags for each.
+    pub(crate) async fn start_with(count: usize, flags: &[&str]) -> Self {
+        let mut live = Self::prepare_with(count, flags);
         live.cluster.start_all().unwrap();
         live.ready().await;
         live

@@ -140,7 +140,7 @@ impl Raw {
 
     /// Sends a keepalive.
     pub(crate) async fn send_renew(&mut self, number: u64, sessions: &[u64]) {
-        let renew = Some(v1::Renew { number, sessions: sessions.to_vec() });
+        let renew = Some(v1::Renew { number, sessions: sessions.to_vec(), report: None });
         self.send(v1::ClientFrame { renew, ..v1::ClientFrame::default() }).await;
     }
 

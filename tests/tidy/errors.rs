@@ -1,10 +1,8 @@
 //! Every error is described to its reader: `docs/errors.md` has the rows of the code's table, and no others.
-//!
-//! The exit codes are checked beside the code that gives them, in the program.
 
 use std::fs;
 
-use palisade_proto::convert::ErrorName;
+use palisade_proto::convert::error::{ErrorName, Row};
 
 use super::{assert_none, root};
 
@@ -20,18 +18,18 @@ fn spelled(code: impl std::fmt::Debug) -> String {
     spelled
 }
 
-/// The first three cells of a row, as the page must have them.
+/// A row, as the page must have it.
 fn expected(name: ErrorName) -> String {
-    let (name, code, http) = name.row();
-    format!("| `{name}` | `{}` | {http} |", spelled(code))
+    let Row { name, code, http, exit, meaning, advice } = name.row();
+    format!("| `{name}` | `{}` | {http} | {exit} | {meaning} | {advice} |", spelled(code))
 }
 
 fn check(page: &str) -> Vec<String> {
     let rows: Vec<&str> = page.lines().filter(|line| is_row(line)).collect();
     let known: Vec<String> = ErrorName::ALL.map(expected).into();
-    let missing = known.iter().filter(|row| !rows.iter().any(|found| found.starts_with(row.as_str())));
+    let missing = known.iter().filter(|row| !rows.iter().any(|found| found == row));
     let missing = missing.map(|row| format!("docs/errors.md has no row {row}"));
-    let stale = rows.iter().filter(|found| !known.iter().any(|row| found.starts_with(row.as_str())));
+    let stale = rows.iter().filter(|found| !known.iter().any(|row| row == *found));
     missing.chain(stale.map(|row| format!("docs/errors.md has a row that the code has not: {row}"))).collect()
 }
 
@@ -53,4 +51,5 @@ fn an_error_without_its_row_is_found() {
     assert_eq!(check(all.split_once('\n').unwrap().1).len(), 1);
     assert_eq!(check(&format!("{all}\n| `GONE` | `UNKNOWN` | 500 |")).len(), 1);
     assert_eq!(check(&all.replacen("404", "400", 1)).len(), 2);
+    assert_eq!(check(&all.replacen("Stop work", "Go on", 1)).len(), 2);
 }

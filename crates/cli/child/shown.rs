@@ -1,11 +1,21 @@
 //! What the command is told about the lock: environment, a private file, and a pipe that ends with the lock.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
 
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 use tempfile::NamedTempFile;
+
+/// How the private file is called.
+const PREFIX: &str = "palisade-";
+const SUFFIX: &str = ".sequencer";
+/// A file that is younger may not be locked yet.
+const SWEPT_AFTER: Duration = Duration::from_secs(60);
 
 /// Plain facts of one grant.
 #[derive(Clone, Debug)]
@@ -36,8 +46,13 @@ impl Shown {
     /// Writes the private file and opens the pipe.
     pub(crate) fn new(told: Told) -> io::Result<Self> {
         let folder = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, Into::into);
-        let name = tempfile::Builder::new().prefix("palisade-").suffix(".sequencer").to_owned();
+        for folder in [&folder, &std::env::temp_dir()] {
+            sweep(folder);
+        }
+        let name = tempfile::Builder::new().prefix(PREFIX).suffix(SUFFIX).to_owned();
         let mut file = name.tempfile_in(folder).or_else(|_| name.tempfile())?;
+        // Held until this process ends, however it ends; the command does not inherit it.
+        flock(file.as_file(), FlockOperation::NonBlockingLockExclusive)?;
         writeln!(file, "{}", told.sequencer)?;
         let (reader, writer) = io::pipe()?;
         // The command inherits this end, and only this one.
@@ -61,6 +76,30 @@ impl Shown {
     }
 }
 
+/// Removes the files of wrappers that were killed: theirs are the ones that nobody has locked. What cannot be looked at or
+/// removed is another's, or gone, and left.
+fn sweep(folder: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let ours = entries.filter(|entry| {
+        let name = entry.file_name();
+        name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX))
+    });
+    for path in ours.map(|entry| entry.path()) {
+        if is_left_behind(&path).unwrap_or(false) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn is_left_behind(path: &Path) -> io::Result<bool> {
+    // Neither through a link that another user put there, nor waiting for the other end of a pipe.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?);
+    let found = file.metadata()?;
+    let old = found.modified()?.elapsed().is_ok_and(|age| age > SWEPT_AFTER);
+    Ok(found.is_file() && old && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,7 +117,28 @@ mod tests {
         let page = include_str!("../../../docs/holder.md");
         for (variable, _) in Shown::new(told).unwrap().environment() {
             assert!(page.contains(&format!("| `{variable}` |")), "{variable}");
-            assert!(include_str!("../args.rs").contains(&format!("  {variable} ")), "{variable}");
+            assert!(include_str!("../args/mod.rs").contains(&format!("  {variable} ")), "{variable}");
         }
+    }
+
+    #[test]
+    fn what_a_killed_wrapper_left_is_swept_and_what_a_living_one_has_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, age: u64| {
+            let path = folder.path().join(name);
+            let file = File::create(&path).unwrap();
+            file.set_modified(std::time::SystemTime::now() - Duration::from_secs(age)).unwrap();
+            (path, file)
+        };
+        let (left, _) = file("palisade-a.sequencer", 120);
+        let (held, holder) = file("palisade-b.sequencer", 120);
+        let (young, _) = file("palisade-c.sequencer", 1);
+        let (other, _) = file("palisade.toml", 120);
+        flock(&holder, FlockOperation::NonBlockingLockExclusive).unwrap();
+        sweep(folder.path());
+        assert_eq!([&left, &held, &young, &other].map(|path| path.exists()), [false, true, true, true]);
+        drop(holder);
+        sweep(folder.path());
+        assert!(!held.exists());
     }
 }

@@ -2,15 +2,15 @@
 
 use std::io::Read;
 
+use palisade_proto::convert::{json, words};
 use palisade_proto::v1;
 use palisade_proto::v1::check_item::What;
 use palisade_proto::v1::verdict::State;
-use serde_json::{Value, json};
 
-use super::{Failure, client, view};
+use super::{Failure, client};
 use crate::args::{CheckArgs, Globals};
 use crate::exit::Exit;
-use crate::output::{Output, Tone, wide};
+use crate::output::{Output, Tone};
 
 /// A sequencer is some 400 bytes; a name of 512 makes it longer.
 const SEQUENCER_BYTES_MAX: u64 = 16 << 10;
@@ -30,7 +30,11 @@ pub(crate) async fn run(globals: &Globals, arguments: &CheckArgs) -> Result<Exit
     let Some(verdict) = verdicts.into_iter().next() else {
         return Err(Failure::new(Exit::DEFECT, anyhow::anyhow!("the node answered without a verdict")));
     };
-    Output::new(globals).answer("palisade.check/1", |output| lines(output, &verdict), || json(&verdict))?;
+    Output::new(globals).answer(
+        "palisade.check/1",
+        |output| lines(output, &verdict),
+        || json::verdict(&verdict),
+    )?;
     Ok(if verdict.state() == State::Current { Exit::OK } else { Exit::NO })
 }
 
@@ -67,7 +71,7 @@ fn lines(output: Output, verdict: &v1::Verdict) -> String {
         if verdict.superseded_by > 0 {
             first.push_str(&format!(" < current {}", verdict.superseded_by));
         }
-        if let Some(how) = view::ended(verdict.ended) {
+        if let Some(how) = words::ended_word(verdict.ended) {
             first.push_str(&format!(", {how}"));
         }
         if verdict.in_lock_delay {
@@ -81,34 +85,6 @@ fn lines(output: Output, verdict: &v1::Verdict) -> String {
         first.push_str(&format!(", granted to {}", verdict.client));
     }
     format!("{first}\n{meaning}")
-}
-
-fn json(verdict: &v1::Verdict) -> Value {
-    let state = match verdict.state() {
-        State::Current => "current",
-        State::Superseded => "superseded",
-        State::Ended => "ended",
-        State::UnknownKey => "unknown_key",
-        State::Forged => "forged",
-        State::WrongLock => "wrong_lock",
-        State::NeverGranted => "never_granted",
-        State::Unspecified => "unknown",
-    };
-    json!({
-        "current": verdict.state() == State::Current,
-        "state": state,
-        "ended": view::ended(verdict.ended),
-        "superseded_by": (verdict.superseded_by > 0).then(|| wide(verdict.superseded_by)),
-        "in_lock_delay": verdict.in_lock_delay,
-        "lock": verdict.lock,
-        "slot": verdict.slot,
-        "mode": view::mode(verdict.mode),
-        "token": (verdict.token > 0).then(|| wide(verdict.token)),
-        "client": verdict.client,
-        "key_id": verdict.key_id,
-        "applied": wide(verdict.index),
-        "message": verdict.message,
-    })
 }
 
 #[cfg(test)]
@@ -131,7 +107,7 @@ mod tests {
         };
         let text = lines(Output::new(&cli.globals), &verdict);
         assert!(text.starts_with("STALE   orders/shard-7 token 33 < current 34, expired"), "{text}");
-        assert_eq!(json(&verdict)["superseded_by"], "34");
-        assert_eq!(json(&verdict)["current"], false);
+        assert_eq!(json::verdict(&verdict)["superseded_by"], "34");
+        assert_eq!(json::verdict(&verdict)["current"], false);
     }
 }

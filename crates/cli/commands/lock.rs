@@ -6,7 +6,7 @@ use palisade_client::{AcquireError, Client, LockGuard, Session, SessionState};
 use palisade_core::ids::LockName;
 use palisade_host::{Clock, Host, SystemClock};
 
-use super::{Failure, config};
+use super::{Failure, client_config};
 use crate::args::{Globals, LockArgs};
 use crate::child::{self, Ended, Place, Program, Shown, Signals, Told};
 use crate::exit::Exit;
@@ -24,7 +24,7 @@ pub(crate) async fn run(globals: &Globals, arguments: &LockArgs) -> Result<Exit,
     let name = LockName::new(&arguments.name).map_err(|error| Failure::new(Exit::USAGE, error))?;
     // Before anything that a signal would have to undo.
     let mut signals = Signals::catch()?;
-    let mut config = config(globals, arguments.client_name.as_deref())?;
+    let mut config = client_config(globals, arguments.client_name.as_deref())?;
     config.ttl = arguments.ttl;
     let client = Client::new(config, Host::system())?;
 

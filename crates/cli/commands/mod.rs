@@ -1,15 +1,22 @@
 //! One file for each command, and what they share: the client, and how failures become exit codes.
 
+pub(crate) mod again;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod dev;
+pub(crate) mod explain;
 pub(crate) mod history;
 pub(crate) mod lock;
 pub(crate) mod locks;
+pub(crate) mod man;
 pub(crate) mod serve;
+pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod storage;
+pub(crate) mod top;
 mod view;
 pub(crate) mod watch;
 pub(crate) mod who;
@@ -117,40 +124,13 @@ impl From<NodeFailure> for Failure {
     }
 }
 
-/// The exit code of a refusal, by its stable name. `docs/errors.md` has the same table for people.
+/// The exit code of a refusal, by its stable name; `NO` for a name of a later version.
 fn refused(name: &str) -> Exit {
-    ErrorName::parse(name).map_or(Exit::NO, exit_of)
-}
-
-fn exit_of(name: ErrorName) -> Exit {
-    match name {
-        ErrorName::BadArgument | ErrorName::CapacityDiffers => Exit::USAGE,
-        ErrorName::Unauthenticated | ErrorName::SecretTaken => Exit::DENIED,
-        ErrorName::NoQuorum
-        | ErrorName::NotLeader
-        | ErrorName::NotFounded
-        | ErrorName::NotYet
-        | ErrorName::OutcomeUnknown
-        | ErrorName::Overloaded
-        | ErrorName::NodeBehind
-        | ErrorName::WatchTooSlow
-        | ErrorName::LimitReached => Exit::UNAVAILABLE,
-        ErrorName::SessionUnknown => Exit::NOT_FOUND,
-        ErrorName::LockHeld | ErrorName::LockClosed | ErrorName::QueuedAhead => Exit::CONFLICT,
-        ErrorName::SessionExpired
-        | ErrorName::SessionClosed
-        | ErrorName::SessionEnded
-        | ErrorName::BelowMark
-        | ErrorName::AlreadyEnded
-        | ErrorName::NotHeld
-        | ErrorName::WaitTimedOut
-        | ErrorName::UnknownKey
-        | ErrorName::Forged => Exit::NO,
-    }
+    ErrorName::parse(name).map_or(Exit::NO, |known| Exit::named(known.row().exit))
 }
 
 /// Settings of the client that a command makes. The name tells other people where the holder is.
-fn config(globals: &Globals, name: Option<&str>) -> Result<ClientConfig, Failure> {
+fn client_config(globals: &Globals, name: Option<&str>) -> Result<ClientConfig, Failure> {
     let name = name.map_or_else(own_name, str::to_owned);
     let name =
         ClientName::new(&name).context("client name").map_err(|error| Failure::new(Exit::USAGE, error))?;
@@ -162,27 +142,11 @@ fn config(globals: &Globals, name: Option<&str>) -> Result<ClientConfig, Failure
 
 /// A client for questions.
 fn client(globals: &Globals) -> Result<Client, Failure> {
-    Ok(Client::new(config(globals, None)?, Host::system())?)
+    Ok(Client::new(client_config(globals, None)?, Host::system())?)
 }
 
 /// This process, as people look for it: host and process id.
 fn own_name() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{host}/{}", std::process::id())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Each row of the page: the names that it holds, and the exit code that it gives.
-    #[test]
-    fn the_page_of_errors_has_the_exit_code_of_each() {
-        let page = include_str!("../../../docs/errors.md");
-        for name in ErrorName::ALL {
-            let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", name.as_str())));
-            let code = row.and_then(|row| row.split('|').nth(4)).map(str::trim);
-            assert_eq!(code, Some(exit_of(name).code().to_string().as_str()), "{}", name.as_str());
-        }
-    }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use palisade_core::ids::{ClusterName, NodeName};
 use palisade_host::Host;
-use palisade_server::{EngineKind, InitialMember, Node, ServerConfig, Storage, Timing, WatchLimits};
+use palisade_server::{
+    DoorLimits, EngineKind, InitialMember, Node, ServerConfig, Storage, Timing, WatchLimits,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
@@ -80,6 +82,61 @@ pub(crate) struct ServeArgs {
     /// Events that wait for one watcher; past it, its stream is cut
     #[arg(long, default_value_t = WatchLimits::default().buffer_max, help_heading = "Watching")]
     pub(crate) watch_buffer: usize,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+}
+
+/// What this node takes at its door. Each bound has its own error, and none met by a client harms another's lease.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitArgs {
+    /// Connections at the client port; one more is closed at once
+    #[arg(long, env = "PALISADE_CONNECTIONS_MAX", default_value_t = DoorLimits::default().connections_max)]
+    connections_max: usize,
+    /// Session streams; one more is RESOURCE_EXHAUSTED
+    #[arg(long, env = "PALISADE_STREAMS_MAX", default_value_t = DoorLimits::default().streams_max)]
+    streams_max: usize,
+    /// Single calls in progress, waits included; one more is OVERLOADED
+    #[arg(long, env = "PALISADE_CALLS_MAX", default_value_t = DoorLimits::default().calls_max)]
+    calls_max: usize,
+    /// Unanswered requests of one stream, waits excluded; one more ends the stream
+    #[arg(long, env = "PALISADE_WINDOW", default_value_t = DoorLimits::default().window)]
+    window: u32,
+    /// Requests of one frame; one more ends the stream
+    #[arg(long, env = "PALISADE_FRAME_REQUESTS_MAX", default_value_t = DoorLimits::default().frame_requests_max)]
+    frame_requests_max: usize,
+    /// Bytes of one gRPC message from a client; one more is OUT_OF_RANGE
+    #[arg(long, env = "PALISADE_MESSAGE_BYTES_MAX", default_value_t = DoorLimits::default().message_bytes_max)]
+    message_bytes_max: usize,
+    /// Bytes of one body over HTTP; one more is TOO_LARGE
+    #[arg(long, env = "PALISADE_BODY_BYTES_MAX", default_value_t = DoorLimits::default().body_bytes_max)]
+    body_bytes_max: usize,
+    /// Sequencers of one check; one more is BAD_ARGUMENT
+    #[arg(long, env = "PALISADE_CHECK_ITEMS_MAX", default_value_t = DoorLimits::default().check_items_max)]
+    check_items_max: usize,
+    /// Checks whose signatures are verified at one time; one more is OVERLOADED
+    #[arg(long, env = "PALISADE_VERIFICATIONS_MAX", default_value_t = DoorLimits::default().verifications_max)]
+    verifications_max: usize,
+    /// Requests that one client address may send in a second; one more is RATE_LIMITED. 0 is no bound. Keepalives of streams are not counted
+    #[arg(long, env = "PALISADE_CLIENT_REQUESTS_PER_SECOND", default_value_t = DoorLimits::default().client_requests_per_second)]
+    client_requests_per_second: u32,
+}
+
+impl LimitArgs {
+    fn door(&self) -> DoorLimits {
+        DoorLimits {
+            window: self.window,
+            streams_max: self.streams_max,
+            calls_max: self.calls_max,
+            message_bytes_max: self.message_bytes_max,
+            frame_requests_max: self.frame_requests_max,
+            check_items_max: self.check_items_max,
+            verifications_max: self.verifications_max,
+            body_bytes_max: self.body_bytes_max,
+            connections_max: self.connections_max,
+            client_requests_per_second: self.client_requests_per_second,
+        }
+    }
 }
 
 impl ServeArgs {
@@ -101,6 +158,7 @@ impl ServeArgs {
         config.watch.streams_max = self.watches_max;
         config.watch.events_kept_max = self.events_kept;
         config.watch.buffer_max = self.watch_buffer;
+        config.door = self.limits.door();
         config
     }
 }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use palisade_client::CallError;
+use palisade_client::{CallError, Client};
+use palisade_proto::convert::json;
 use palisade_proto::v1;
-use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
+use super::again::again;
 use super::{Failure, client};
 use crate::args::{Globals, StatusArgs};
 use crate::exit::Exit;
-use crate::output::{Output, Tone, span, table, wide};
+use crate::output::{Output, Tone, span, table};
 
 const HEADER: [&str; 9] =
     ["NODE", "ROLE", "PEERS", "CLIENTS", "APPLIED", "LAG", "FLUSH p99", "UPTIME", "VERSION"];
@@ -20,23 +21,35 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// Yes when a quorum answered lately.
 pub(crate) async fn run(globals: &Globals, arguments: &StatusArgs) -> Result<Exit, Failure> {
     let client = client(globals)?;
+    again(globals, &arguments.again, async |output| {
+        let status = ask(&client, globals, arguments).await?;
+        output.answer("palisade.status/1", |output| lines(output, &status), || json::status(&status))?;
+        Ok(if status.healthy { Exit::OK } else { Exit::NO })
+    })
+    .await
+}
+
+async fn ask(
+    client: &Client,
+    globals: &Globals,
+    arguments: &StatusArgs,
+) -> Result<v1::StatusAnswer, Failure> {
     let deadline = Instant::now() + globals.timeout;
-    let status = loop {
+    loop {
         let asked = client.status(arguments.local).await;
         let again = Instant::now() + ASK_AGAIN;
         let done =
             asked.as_ref().is_ok_and(|status| status.healthy) || !arguments.wait_ready || again > deadline;
         match asked {
-            asked if done => break asked?,
+            asked if done => return Ok(asked?),
             Ok(_) | Err(CallError::Unavailable { .. }) => sleep_until(again).await,
             Err(error) => return Err(error.into()),
         }
-    };
-    Output::new(globals).answer("palisade.status/1", |output| lines(output, &status), || json(&status))?;
-    Ok(if status.healthy { Exit::OK } else { Exit::NO })
+    }
 }
 
-fn lines(output: Output, status: &v1::StatusAnswer) -> String {
+/// How the cluster is, in one line.
+pub(super) fn sentence(output: Output, status: &v1::StatusAnswer) -> String {
     let state = if status.healthy {
         output.paint(Tone::Good, "Healthy")
     } else {
@@ -46,11 +59,19 @@ fn lines(output: Output, status: &v1::StatusAnswer) -> String {
     let leader = if leader.is_empty() { "no leader known".to_owned() } else { format!("leader {leader}") };
     let voters = status.nodes.iter().filter(|node| node.role != "learner");
     let (up, all) = (voters.clone().filter(|node| node.role != "unreachable").count(), voters.count());
+    format!(
+        "{state}: {leader} (term {}), {up} of {all} voters, commit {}, {} locks held, {} waiters, {} sessions, token base {}",
+        status.term,
+        committed(status),
+        status.locks_held,
+        status.waiters,
+        status.sessions,
+        status.token_base
+    )
+}
+
+fn lines(output: Output, status: &v1::StatusAnswer) -> String {
     let committed = committed(status);
-    let sentence = format!(
-        "{state}: {leader} (term {}), {up} of {all} voters, commit {committed}, {} locks held, {} waiters, {} sessions, token base {}",
-        status.term, status.locks_held, status.waiters, status.sessions, status.token_base
-    );
     let rows = status.nodes.iter().map(|node| {
         let known = node.role != "unreachable";
         let or_dash = |text: String| if known { text } else { "–".to_owned() };
@@ -66,47 +87,12 @@ fn lines(output: Output, status: &v1::StatusAnswer) -> String {
             or_dash(node.version.clone()),
         ]
     });
-    format!("{sentence}\n{}", table(&HEADER, rows))
+    format!("{}\n{}", sentence(output, status), table(&HEADER, rows))
 }
 
 /// The furthest commit that any node told of.
 fn committed(status: &v1::StatusAnswer) -> u64 {
     status.nodes.iter().map(|node| node.committed).max().unwrap_or(0)
-}
-
-fn json(status: &v1::StatusAnswer) -> Value {
-    let nodes = status.nodes.iter().map(|node| {
-        json!({
-            "id": wide(node.id),
-            "name": node.name,
-            "role": node.role,
-            "peer_address": node.peer_address,
-            "client_address": node.client_address,
-            "committed": wide(node.committed),
-            "applied": wide(node.applied),
-            "uptime_s": wide(node.uptime_s),
-            "version": node.version,
-            "flush_p50_us": wide(node.flush_p50_us),
-            "flush_p99_us": wide(node.flush_p99_us),
-        })
-    });
-    json!({
-        "healthy": status.healthy,
-        "cluster_name": status.cluster_name,
-        "cluster_id": status.cluster_id,
-        "incarnation": status.incarnation,
-        "leader": status.leader.as_ref().map(|leader| json!({
-            "node": wide(leader.node),
-            "name": leader.name,
-            "client_address": leader.client_address,
-        })),
-        "term": wide(status.term),
-        "token_base": wide(status.token_base),
-        "locks_held": wide(status.locks_held),
-        "sessions": wide(status.sessions),
-        "waiters": wide(status.waiters),
-        "nodes": nodes.collect::<Vec<_>>(),
-    })
 }
 
 #[cfg(test)]
@@ -140,6 +126,6 @@ mod tests {
         let text = lines(output(), &status);
         assert!(text.starts_with("Healthy: leader n2 (term 4), 2 of 3 voters, commit 18, "), "{text}");
         assert!(text.contains("n3    unreachable"), "{text}");
-        assert_eq!(json(&status)["nodes"][0]["applied"], "17");
+        assert_eq!(json::status(&status)["nodes"][0]["applied"], "17");
     }
 }

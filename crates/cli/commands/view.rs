@@ -3,45 +3,18 @@
 use std::time::Duration;
 
 use palisade_host::{Clock, SystemClock};
+pub(super) use palisade_proto::convert::words::{ended_word as ended, mode_word as mode};
 use palisade_proto::v1;
 use palisade_proto::v1::slot_view::State;
-use serde_json::{Value, json};
 
-use crate::output::{span, wide};
+use crate::output::span;
+
+/// Less is not worth a word, milliseconds.
+const SIGNAL_MIN_MS: u64 = 100;
 
 /// How long ago something was, by this machine's wall clock; another's wrote it down.
 pub(super) fn ago(at_us: u64) -> String {
     span(Duration::from_micros(SystemClock.wall_micros().saturating_sub(at_us)))
-}
-
-/// A stable word for scripts.
-pub(super) fn mode(mode: i32) -> &'static str {
-    match v1::Mode::try_from(mode) {
-        Ok(v1::Mode::Exclusive) => "exclusive",
-        Ok(v1::Mode::Shared) => "shared",
-        Ok(v1::Mode::Unspecified) | Err(_) => "unknown",
-    }
-}
-
-/// How something ended, in a word; none while it did not.
-pub(super) fn ended(ended: i32) -> Option<&'static str> {
-    let word = match v1::Ended::try_from(ended).ok()? {
-        v1::Ended::Unspecified => return None,
-        v1::Ended::Released => "released",
-        v1::Ended::HandedOver => "handed over",
-        v1::Ended::Cancelled => "cancelled",
-        v1::Ended::Closed => "closed",
-        v1::Ended::Expired => "expired",
-        v1::Ended::TakenOver => "taken over",
-        v1::Ended::ByOperator => "ended by an operator",
-        v1::Ended::Broken => "broken",
-        v1::Ended::Overdue => "overdue",
-        v1::Ended::TimedOut => "timed out",
-        v1::Ended::Refused => "refused",
-        v1::Ended::Forgotten => "ended",
-        v1::Ended::Restored => "ended by a restore",
-    };
-    Some(word)
 }
 
 /// The tenure of a slot, where it is held.
@@ -84,6 +57,19 @@ pub(super) fn lines(view: &v1::LockView) -> String {
     lines.join("\n")
 }
 
+/// What a holder told of itself that is worth a word.
+fn fares(signals: &v1::HolderSignals) -> String {
+    let time = |ms: u64| span(Duration::from_millis(ms));
+    let told = [
+        (signals.pause_longest_ms, "stood still for"),
+        (signals.throttled_ms, "throttled for"),
+        (signals.stolen_ms, "CPU stolen for"),
+    ];
+    let words = told.into_iter().filter(|(ms, _)| *ms >= SIGNAL_MIN_MS);
+    let words: Vec<String> = words.map(|(ms, what)| format!("{what} {}", time(ms))).collect();
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
+}
+
 fn slot_line(view: &v1::LockView, slot: &v1::SlotView) -> String {
     let name = match view.capacity {
         0 | 1 => view.lock.clone(),
@@ -93,7 +79,12 @@ fn slot_line(view: &v1::LockView, slot: &v1::SlotView) -> String {
         Some(State::Held(tenure)) => {
             let holders = tenure.holders.iter().map(|holder| {
                 let session = session(holder.acquisition.as_ref());
-                format!("{} (session {session}) for {}", client(&holder.client), ago(holder.granted_at_us))
+                let fares = holder.signals.as_ref().map(fares).unwrap_or_default();
+                format!(
+                    "{} (session {session}) for {}{fares}",
+                    client(&holder.client),
+                    ago(holder.granted_at_us)
+                )
             });
             let lease = match tenure.lease_left_ms {
                 0 => String::new(),
@@ -152,73 +143,6 @@ pub(super) fn rows(view: &v1::LockView) -> Vec<Vec<String>> {
     view.slots.iter().map(row).collect()
 }
 
-/// A lock for scripts. `token` and `index` are those of slot 0, the only one unless the lock is a semaphore; `index` is
-/// that of the entry that began the tenure, so that token = token_base + index.
-pub(super) fn json(view: &v1::LockView) -> Value {
-    let first = view.slots.iter().find(|slot| slot.slot == 0).and_then(tenure);
-    json!({
-        "lock": view.lock,
-        "capacity": view.capacity.max(1),
-        "held": view.slots.iter().any(|slot| tenure(slot).is_some()),
-        "token": first.map(|tenure| wide(tenure.token)),
-        "index": first.map(|tenure| wide(tenure.begin_index)),
-        "token_base": wide(view.token_base),
-        "applied": wide(view.index),
-        "slots": view.slots.iter().map(slot_json).collect::<Vec<_>>(),
-        "queue": view.queue.iter().map(waiter_json).collect::<Vec<_>>(),
-        "previous": view.predecessor.as_ref().map(|previous| json!({
-            "session": wide(session(previous.acquisition.as_ref())),
-            "number": wide(previous.acquisition.as_ref().map_or(0, |acquisition| acquisition.number)),
-            "client": previous.client,
-            "token": wide(previous.token),
-            "ended": ended(previous.ended),
-            "ended_at_us": wide(previous.ended_at_us),
-            "end_index": wide(previous.end_index),
-        })),
-    })
-}
-
-fn slot_json(slot: &v1::SlotView) -> Value {
-    match &slot.state {
-        Some(State::Held(tenure)) => json!({
-            "slot": slot.slot,
-            "state": "held",
-            "mode": mode(tenure.mode),
-            "token": wide(tenure.token),
-            "index": wide(tenure.begin_index),
-            "begun_at_us": wide(tenure.begun_at_us),
-            "lease_left_ms": (tenure.lease_left_ms > 0).then(|| wide(tenure.lease_left_ms)),
-            "holders": tenure.holders.iter().map(|holder| json!({
-                "session": wide(session(holder.acquisition.as_ref())),
-                "number": wide(holder.acquisition.as_ref().map_or(0, |acquisition| acquisition.number)),
-                "client": holder.client,
-                "grant_index": wide(holder.grant_index),
-                "granted_at_us": wide(holder.granted_at_us),
-            })).collect::<Vec<_>>(),
-        }),
-        Some(State::Delayed(delay)) => json!({
-            "slot": slot.slot,
-            "state": "delayed",
-            "began": wide(delay.began),
-            "ended_token": wide(delay.ended_token),
-            "delay_ms": wide(delay.delay_ms),
-            "left_ms": (delay.left_ms > 0).then(|| wide(delay.left_ms)),
-        }),
-        Some(State::Free(_)) | None => json!({ "slot": slot.slot, "state": "free" }),
-    }
-}
-
-fn waiter_json(waiter: &v1::WaiterView) -> Value {
-    json!({
-        "session": wide(session(waiter.acquisition.as_ref())),
-        "number": wide(waiter.acquisition.as_ref().map_or(0, |acquisition| acquisition.number)),
-        "client": waiter.client,
-        "owner": waiter.owner,
-        "enqueued_at_us": wide(waiter.enqueued_at_us),
-        "enqueue_index": wide(waiter.enqueue_index),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,21 +184,22 @@ mod tests {
     }
 
     #[test]
-    fn scripts_read_token_index_and_base_as_strings() {
-        let value = json(&held());
-        assert_eq!(value["token"], "1800000000000034");
-        assert_eq!(value["index"], "34");
-        assert_eq!(value["token_base"], "1800000000000000");
-        assert_eq!(value["slots"][0]["holders"][0]["session"], "1800000000000007");
-        assert_eq!(value["previous"]["ended"], "expired");
+    fn a_holder_that_stood_still_is_told() {
+        let mut view = held();
+        let Some(State::Held(tenure)) = &mut view.slots[0].state else { panic!("it is held") };
+        tenure.holders[0].signals = Some(v1::HolderSignals {
+            pause_longest_ms: 1_500,
+            throttled_ms: 99,
+            ..v1::HolderSignals::default()
+        });
+        let text = lines(&view);
+        assert!(text.contains("(stood still for 1.5s), lease ends in"), "{text}");
     }
 
     #[test]
-    fn a_free_lock_has_no_token() {
+    fn a_free_lock_says_so() {
         let free = v1::LockView { lock: "idle".into(), ..v1::LockView::default() };
         assert_eq!(lines(&free), "idle   free");
-        assert_eq!(json(&free)["token"], Value::Null);
-        assert_eq!(json(&free)["held"], false);
         assert_eq!(rows(&free), [["idle", "free", "–", "–", "–", "–", "0"]]);
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use palisade_client::watch::{Filter, From as Start, Position, Watched};
 use palisade_core::ids::{Incarnation, LockName, WallTime};
+use palisade_proto::convert::json;
 use palisade_proto::convert::words::wall_time;
 use palisade_proto::v1::{self, lock_event::Kind, resynchronise::Reason};
 use serde_json::{Value, json};
@@ -138,7 +139,7 @@ fn script(watched: &Watched, position: Position) -> Value {
                 Reason::TooOld => "too_old",
                 Reason::Gap | Reason::Unspecified => "gap",
             });
-            let locks: Vec<Value> = locks.iter().map(view::json).collect();
+            let locks: Vec<Value> = locks.iter().map(json::lock).collect();
             ("snapshot", json!({ "missing": missing, "locks": locks }))
         }
         Watched::Progress => ("progress", json!({})),

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use palisade_core::ids::{LockName, WallTime};
+use palisade_proto::convert::json;
 use palisade_proto::convert::words::wall_time;
 use palisade_proto::v1::{self, slot_view::State};
 use serde_json::{Value, json};
 
 use super::history::hold_json;
 use super::{Failure, client, view};
-use crate::args::{Globals, WhoArgs};
+use crate::args::{Globals, WhyArgs};
 use crate::exit::Exit;
 use crate::output::{Output, span};
 
@@ -17,13 +18,13 @@ use crate::output::{Output, span};
 const TOLD: u32 = 5;
 
 /// Yes when the lock is held, as `palisade who`.
-pub(crate) async fn run(globals: &Globals, arguments: &WhoArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(globals: &Globals, arguments: &WhyArgs) -> Result<Exit, Failure> {
     let name = LockName::new(&arguments.name).map_err(|error| Failure::new(Exit::USAGE, error))?;
     let client = client(globals)?;
     let lock = client.lock_view(&name).await?;
     let past = client.history(&name, TOLD, 0).await?;
     let scripts = || {
-        let mut value = view::json(&lock);
+        let mut value = json::lock(&lock);
         if let Value::Object(fields) = &mut value {
             fields.insert("why".to_owned(), json!(sentences(&lock)));
             fields.insert("history".to_owned(), past.holds.iter().map(hold_json).collect());

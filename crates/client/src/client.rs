@@ -201,6 +201,25 @@ impl Client {
         }
     }
 
+    /// Live sessions whose clients' names begin with `client`, after the session `after` (0: from the first), in the
+    /// order of their numbers. A `limit` of 0 means 1,000. Linearizable.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`].
+    pub async fn list_sessions(
+        &self,
+        client: &str,
+        limit: u32,
+        after: u64,
+    ) -> Result<v1::SessionList, CallError> {
+        let op = v1::ListSessions { client: client.to_owned(), limit, after };
+        match self.read(Op::ListSessions(op)).await? {
+            Answer::Sessions(list) => Ok(list),
+            _ => Err(wire::unexpected()),
+        }
+    }
+
     /// Whether sequencers are current: one verdict for each item, in order. Linearizable.
     ///
     /// # Errors

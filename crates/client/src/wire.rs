@@ -30,6 +30,7 @@ pub(crate) fn meaning(error: &v1::Error) -> Meaning {
         | ErrorName::NoQuorum
         | ErrorName::OutcomeUnknown
         | ErrorName::Overloaded
+        | ErrorName::RateLimited
         | ErrorName::NotFounded => Meaning::Repeat { after: retry_after(error) },
         ErrorName::SessionUnknown => Meaning::SessionOver(LostReason::Unknown),
         ErrorName::SessionExpired => Meaning::SessionOver(LostReason::Ended(Ended::Expired)),
@@ -54,7 +55,10 @@ pub(crate) fn meaning(error: &v1::Error) -> Meaning {
         | ErrorName::NodeBehind
         | ErrorName::WatchTooSlow
         | ErrorName::UnknownKey
-        | ErrorName::Forged => Meaning::Final,
+        | ErrorName::Forged
+        | ErrorName::TooLarge
+        | ErrorName::NoSuchCall
+        | ErrorName::Defect => Meaning::Final,
     }
 }
 
@@ -136,7 +140,9 @@ mod tests {
 
     #[test]
     fn what_is_undecided_is_repeated_and_what_is_decided_is_not() {
-        for name in ["NOT_LEADER", "NO_QUORUM", "OUTCOME_UNKNOWN", "OVERLOADED", "NOT_FOUNDED"] {
+        for name in
+            ["NOT_LEADER", "NO_QUORUM", "OUTCOME_UNKNOWN", "OVERLOADED", "RATE_LIMITED", "NOT_FOUNDED"]
+        {
             assert_eq!(meaning(&named(name)), Meaning::Repeat { after: None }, "{name}");
         }
         for name in ["LOCK_HELD", "NOT_HELD", "BELOW_MARK", "ALREADY_ENDED", "LIMIT_REACHED", "NOT_YET"] {

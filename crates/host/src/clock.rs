@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::withheld::Withheld;
+
 /// A point in time of this machine, counted through suspension. Says nothing to another machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment {
@@ -57,6 +59,11 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
     /// Microseconds since 1970. For display and audit only.
     fn wall_micros(&self) -> u64;
+
+    /// CPU time that this process wanted and did not get. Nothing where nobody tells.
+    fn withheld(&self) -> Withheld {
+        Withheld::default()
+    }
 }
 
 /// A clock that is handed around.
@@ -87,6 +94,11 @@ impl Clock for SystemClock {
     fn wall_micros(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn withheld(&self) -> Withheld {
+        Withheld::read()
     }
 }
 

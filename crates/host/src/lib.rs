@@ -8,12 +8,14 @@ mod entropy;
 mod net;
 mod pause;
 mod transport;
+mod withheld;
 
 pub use clock::{Clock, ManualClock, Moment, SharedClock, SystemClock};
 pub use entropy::{Entropy, SharedEntropy, SystemEntropy};
 pub use net::{BoxFuture, BoxedIo, Io, Listener, Net, SharedNet, TcpNet};
 pub use pause::PauseMeter;
 pub use transport::{Connection, Incoming, channel, server};
+pub use withheld::Withheld;
 
 /// Everything that a node or a client takes from its host.
 #[derive(Clone)]

@@ -3,12 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tonic::transport::server::Connected;
 use tonic::transport::{Channel, Endpoint, Server};
@@ -75,19 +76,27 @@ pub fn server(keepalive: Duration) -> Server {
 
 /// Accepted connections, for `Server::serve_with_incoming`. One failed `accept` ends nothing.
 pub struct Incoming {
+    /// Accepted, and not yet taken.
     connections: mpsc::Receiver<Connection>,
     task: JoinHandle<()>,
 }
 
 impl Incoming {
     /// Accepts until dropped.
-    pub fn new(mut listener: Box<dyn Listener>) -> Self {
+    pub fn new(listener: Box<dyn Listener>) -> Self {
+        Self::at_most(Semaphore::MAX_PERMITS, listener)
+    }
+
+    /// Accepts until dropped. While `max` connections are open, one more is closed as soon as it is accepted.
+    pub fn at_most(max: usize, mut listener: Box<dyn Listener>) -> Self {
+        let open = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
         let (sender, connections) = mpsc::channel(ACCEPT_QUEUE);
         let task = tokio::spawn(async move {
             loop {
                 match listener.accept().await {
                     Ok((io, from)) => {
-                        if sender.send(Connection { io, from }).await.is_err() {
+                        let Ok(permit) = open.clone().try_acquire_owned() else { continue };
+                        if sender.send(Connection { io, from, _permit: permit }).await.is_err() {
                             return;
                         }
                     }
@@ -117,6 +126,8 @@ impl futures_core::Stream for Incoming {
 pub struct Connection {
     io: BoxedIo,
     from: SocketAddr,
+    /// Given back when it is closed.
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Connected for Connection {

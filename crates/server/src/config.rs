@@ -77,6 +77,12 @@ pub struct DoorLimits {
     pub check_items_max: usize,
     /// Signature verifications in progress.
     pub verifications_max: usize,
+    /// Bytes of one body over HTTP.
+    pub body_bytes_max: usize,
+    /// Connections at the client port. One more is closed at once.
+    pub connections_max: usize,
+    /// Requests that one client address may send in a second; 0 is no bound.
+    pub client_requests_per_second: u32,
 }
 
 impl Default for DoorLimits {
@@ -89,7 +95,28 @@ impl Default for DoorLimits {
             frame_requests_max: 4_096,
             check_items_max: 256,
             verifications_max: 64,
+            body_bytes_max: 256 << 10,
+            connections_max: 20_000,
+            client_requests_per_second: 0,
         }
+    }
+}
+
+impl DoorLimits {
+    fn check(&self) -> Result<(), ConfigError> {
+        let bounds = [
+            ("--window", self.window as usize),
+            ("--streams-max", self.streams_max),
+            ("--calls-max", self.calls_max),
+            ("--message-bytes-max", self.message_bytes_max),
+            ("--frame-requests-max", self.frame_requests_max),
+            ("--check-items-max", self.check_items_max),
+            ("--verifications-max", self.verifications_max),
+            ("--body-bytes-max", self.body_bytes_max),
+            ("--connections-max", self.connections_max),
+        ];
+        let none = bounds.into_iter().find(|(_, bound)| *bound == 0);
+        none.map_or(Ok(()), |(what, _)| Err(ConfigError::NoRoom(what)))
     }
 }
 
@@ -159,6 +186,9 @@ pub enum ConfigError {
         /// As given.
         address: String,
     },
+    /// A bound that lets nothing through.
+    #[error("{0} is 0, and would let nothing through")]
+    NoRoom(&'static str),
     /// Timings that cannot work together.
     #[error("timing: {0}")]
     Timing(&'static str),
@@ -212,6 +242,7 @@ impl ServerConfig {
                 return Err(ConfigError::Exposed { what, address: address.clone() });
             }
         }
+        self.door.check()?;
         let timing = self.timing;
         if timing.heartbeat.is_zero() || timing.election_min < timing.heartbeat * 2 {
             return Err(ConfigError::Timing("the least election timeout must be at least two heartbeats"));

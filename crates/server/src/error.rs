@@ -1,5 +1,7 @@
 //! How every error leaves this node. Names, codes and words stand in one table, in `palisade_proto::convert`.
 
+use std::time::Duration;
+
 use palisade_proto::convert::{self, BadArgument, ErrorName};
 use palisade_proto::v1;
 use tonic::Status;
@@ -58,6 +60,31 @@ pub(crate) fn too_slow() -> v1::Error {
 pub(crate) fn watches_full(max: usize) -> v1::Error {
     let words = format!("the limit of {max} watch streams of this node is reached; watch at another node");
     v1::Error { limit: u64::try_from(max).unwrap_or(u64::MAX), ..ErrorName::LimitReached.error(words) }
+}
+
+/// One client asks too often; nothing was taken.
+pub(crate) fn rate_limited(bound: u64, wait: Duration) -> v1::Error {
+    let retry_after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+    let words = format!(
+        "this node takes {bound} requests a second from one client. Nothing took effect; repeat later"
+    );
+    v1::Error { limit: bound, retry_after_ms, ..ErrorName::RateLimited.error(words) }
+}
+
+/// A body is larger than this node takes.
+pub(crate) fn too_large(bound: usize) -> v1::Error {
+    let limit = u64::try_from(bound).unwrap_or(u64::MAX);
+    v1::Error { limit, ..ErrorName::TooLarge.error(format!("a body has at most {bound} bytes at this node")) }
+}
+
+/// HTTP knows no such call.
+pub(crate) fn no_such_call(words: String) -> v1::Error {
+    ErrorName::NoSuchCall.error(words)
+}
+
+/// What should never happen did.
+pub(crate) fn defect(words: &str) -> v1::Error {
+    ErrorName::Defect.error(words)
 }
 
 /// The caller did not prove the session's secret.

@@ -7,6 +7,7 @@
 
 pub mod config;
 mod coordinator;
+mod door;
 mod error;
 mod failure;
 mod forward;
@@ -18,8 +19,11 @@ pub mod lease;
 pub mod metrics;
 mod node;
 mod observer;
+mod rates;
 mod rounds;
+mod signals;
 pub mod signer;
+mod single;
 mod status;
 mod storage;
 mod stream;

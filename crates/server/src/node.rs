@@ -15,15 +15,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{ServerConfig, Storage};
 use crate::coordinator::{Coordinator, CoordinatorParts};
+use crate::door::Door;
 use crate::failure::{Failure, NodeError};
 use crate::forward::RelayService;
 use crate::founding;
-use crate::grpc::{self, Door};
+use crate::grpc;
 use crate::http::{self, Http};
 use crate::leadership;
 use crate::lease::{LeaseClock, LeaseConfig, proposer};
 use crate::metrics::Metrics;
 use crate::observer::ApplyObserver;
+use crate::rates::Rates;
 use crate::signer::Signer;
 use crate::storage::{self, NodeStorage};
 use crate::stream::Router;
@@ -155,19 +157,25 @@ impl Node {
         listener: Box<dyn palisade_host::Listener>,
         failed: Failed,
     ) -> Result<(), NodeError> {
+        let limits = self.coordinator.config.door;
         let door = Door {
             coordinator: self.coordinator.clone(),
             router: self.router.clone(),
             replica: self.replica.clone(),
-            calls: Arc::new(Semaphore::new(self.coordinator.config.door.calls_max)),
+            calls: Arc::new(Semaphore::new(limits.calls_max)),
+            rates: Arc::new(Rates::new(limits.client_requests_per_second)),
         };
         let (health, health_service) = tonic_health::server::health_reporter();
         let routes = grpc::routes(&door).map_err(|why| NodeError::Descriptors(why.to_string()))?;
-        let routes = routes.add_service(health_service).into_axum_router().merge(http::routes(self.http()));
+        let routes = routes.add_service(health_service).into_axum_router().merge(http::calls(&door));
+        let routes = http::paced(routes, door).merge(http::routes(self.http()));
         let server = palisade_host::server(CLIENT_KEEPALIVE)
             .accept_http1(true)
             .add_routes(routes.into())
-            .serve_with_incoming_shutdown(Incoming::new(listener), self.listeners.clone().cancelled_owned());
+            .serve_with_incoming_shutdown(
+                Incoming::at_most(limits.connections_max, listener),
+                self.listeners.clone().cancelled_owned(),
+            );
         self.tasks.spawn(report(server, failed, "clients"));
         self.tasks.spawn(report_health(self.coordinator.clone(), self.router.clone(), health));
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use palisade_core::command::Command;
 use palisade_core::event::Event;
 use palisade_core::ids::LogIndex;
-use palisade_core::reply::{Applied, EntryAt};
+use palisade_core::reply::{Applied, Ended, EntryAt};
 use palisade_core::table::LockTable;
 use palisade_proto::convert;
 use palisade_proto::v1;
@@ -40,6 +40,12 @@ impl Observer for ApplyObserver {
         coordinator.clock.lock().applied(now, at, applied);
         let index = table.header().token_base.at(at.index);
         for event in &applied.events {
+            if let Event::SessionEnded { session, ended } = event
+                && coordinator.signals.forget(*session)
+                && *ended == Ended::Expired
+            {
+                coordinator.metrics.expired_working();
+            }
             tell(coordinator, event, index, table);
         }
     }

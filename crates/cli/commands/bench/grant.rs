@@ -15,7 +15,7 @@ use super::GrantArgs;
 use super::report::{Latencies, Measured, Report};
 use crate::args::Globals;
 use crate::cluster::Cluster;
-use crate::commands::{Failure, config};
+use crate::commands::{Failure, client_config};
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -116,7 +116,7 @@ struct Opened {
 async fn open(globals: &Globals, endpoints: &[String], count: u32) -> Result<Vec<Opened>, Failure> {
     let mut opened = Vec::with_capacity(count as usize);
     for number in 0..count as usize {
-        let mut settings = config(globals, None)?;
+        let mut settings = client_config(globals, None)?;
         settings.endpoints = endpoints.to_vec();
         let nodes = settings.endpoints.len();
         settings.endpoints.rotate_left(number % nodes.max(1));

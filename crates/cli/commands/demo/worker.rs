@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::super::{Failure, config};
+use super::super::{Failure, client_config};
 use super::story::Line;
 use crate::args::Globals;
 use crate::exit::Exit;
@@ -77,7 +77,7 @@ pub(super) enum Report {
 
 pub(crate) async fn run(globals: &Globals, arguments: &DemoWorkerArgs) -> Result<Exit, Failure> {
     let mut orders = orders()?;
-    let mut settings = config(globals, Some(&arguments.name))?;
+    let mut settings = client_config(globals, Some(&arguments.name))?;
     settings.ttl = Duration::from_millis(arguments.ttl_ms);
     let client = Client::new(settings, Host::system())?;
     let mut worker = Worker::begin(client.clone(), arguments).await?;

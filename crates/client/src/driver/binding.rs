@@ -30,6 +30,7 @@ impl Driver {
         }
         let now = self.host.clock.now();
         for renewal in std::mem::take(&mut self.renewals).into_values() {
+            self.signals.untold(&renewal.report);
             for session in renewal.sessions {
                 if let Some(record) = self.sessions.get_mut(&session) {
                     record.next_renew = now;

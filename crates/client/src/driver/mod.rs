@@ -11,6 +11,7 @@ mod link;
 mod outgoing;
 mod record;
 mod requests;
+mod signals;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ use crate::session::{SessionHandle, SessionShared};
 use self::link::{Happened, Link, Opened, Route};
 use self::outgoing::Outgoing;
 use self::record::{Opening, SessionRecord};
+use self::signals::OwnSignals;
 
 /// Requests of one frame, and commands that are taken at once.
 const BATCH_MAX: usize = 512;
@@ -83,6 +85,7 @@ struct Renewal {
     /// Unanswered for longer than this, the connection is taken for dead.
     patience: Duration,
     sessions: Vec<u64>,
+    report: v1::HolderReport,
 }
 
 /// The state of the task. Its maps are ordered, so that a simulation replays it exactly.
@@ -104,6 +107,7 @@ pub(crate) struct Driver {
     /// What went wrong last, for those who are told that nothing could be decided.
     last_trouble: String,
     pauses: PauseMeter,
+    signals: OwnSignals,
     /// The stream is to be left for another node.
     leave: Option<Leave>,
     /// Everything is being closed, until then at the latest.
@@ -122,6 +126,7 @@ enum Leave {
 impl Driver {
     pub(crate) fn new(settings: Arc<Settings>, host: Host, left: Arc<LeftQueue>) -> Self {
         let route = Route::new(settings.endpoints.clone());
+        let signals = OwnSignals::new(host.clock.clone());
         Self {
             settings,
             host,
@@ -137,6 +142,7 @@ impl Driver {
             generation: None,
             last_trouble: "no node was reached yet".to_owned(),
             pauses: PauseMeter::new(TICK),
+            signals,
             leave: None,
             ending: None,
             shutdowns: Vec::new(),

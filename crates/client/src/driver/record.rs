@@ -127,6 +127,11 @@ impl SessionRecord {
         self.undecided.first().copied().unwrap_or(self.next_number).min(number)
     }
 
+    /// Whether a task of this process holds a lock in it.
+    pub(super) fn holds(&self) -> bool {
+        self.acquisitions.values().any(|acquisition| matches!(acquisition.stage, Stage::Holding { .. }))
+    }
+
     /// A request sent at `sent` was answered `renewed`.
     pub(super) fn count(&mut self, sent: Moment, now: Moment, instant: Instant) {
         let passed = self.shared.deadline() <= now;

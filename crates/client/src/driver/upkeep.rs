@@ -28,6 +28,7 @@ impl Driver {
     pub(super) fn tick(&mut self, up: bool) {
         let (now, instant) = (self.host.clock.now(), Instant::now());
         let pause = self.pauses.tick(now);
+        self.signals.paused(pause);
         if pause > self.settings.ttl / PAUSE_SHARE {
             // Whatever this process believed before it stood still is to be checked again, at the latest now.
             tracing::warn!(
@@ -57,6 +58,7 @@ impl Driver {
         let number = self.next_renewal;
         let spread = self.host.entropy.number();
         let mut sessions = Vec::new();
+        let (mut working, mut left_ms) = (Vec::new(), Vec::new());
         let mut patience = RENEWAL_PATIENCE_MAX;
         for (session, record) in &mut self.sessions {
             let together = record.lease.ttl() / TOGETHER;
@@ -65,6 +67,11 @@ impl Driver {
                 continue;
             }
             sessions.push(*session);
+            if record.holds() {
+                working.push(*session);
+            }
+            let left = record.shared.deadline().since(sent);
+            left_ms.push(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
             let interval = record.lease.keepalive_interval();
             patience = patience.min(interval);
             record.next_renew = sent + spread_out(interval, spread ^ *session);
@@ -74,9 +81,17 @@ impl Driver {
         }
         self.next_renewal += 1;
         let patience = patience.max(RENEWAL_PATIENCE_MIN);
-        let renewal = Renewal { sent, at: Instant::now(), patience, sessions: sessions.clone() };
+        let report = self.signals.take();
+        let renewal = Renewal {
+            sent,
+            at: Instant::now(),
+            patience,
+            sessions: sessions.clone(),
+            report: report.clone(),
+        };
         self.renewals.insert(number, renewal);
-        Some(v1::Renew { number, sessions })
+        let report = v1::HolderReport { working, left_ms, ..report };
+        Some(v1::Renew { number, sessions, report: Some(report) })
     }
 
     pub(super) fn renewed(&mut self, renewed: v1::Renewed) {
@@ -84,6 +99,7 @@ impl Driver {
         let now = self.host.clock.now();
         if let Some(error) = renewed.error {
             self.last_trouble = format!("{}: {}", error.name, error.message);
+            self.signals.untold(&renewal.report);
             for session in renewal.sessions {
                 if let Some(record) = self.sessions.get_mut(&session) {
                     record.next_renew = now + (record.lease.ttl() / 30).min(Duration::from_secs(1));

@@ -87,6 +87,10 @@ impl Sessions for Door {
         Err(Status::unimplemented("clients use the stream"))
     }
 
+    async fn list(&self, _: Request<v1::ListSessions>) -> Result<Response<v1::SessionList>, Status> {
+        Err(Status::unimplemented("clients use the stream"))
+    }
+
     async fn keep_alive(&self, _: Request<v1::KeepAliveCall>) -> Result<Response<v1::Renewed>, Status> {
         Err(Status::unimplemented("clients use the stream"))
     }

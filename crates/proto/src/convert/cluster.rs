@@ -1,7 +1,8 @@
 //! What people and tools are shown.
 
-use palisade_core::ids::{LockName, LogIndex};
+use palisade_core::ids::{ClientName, LockName, LogIndex, SessionId};
 use palisade_core::lock::Predecessor;
+use palisade_core::session::{AcquisitionState, Session};
 use palisade_core::table::{LockView, SlotView, WaiterView};
 use palisade_core::token::TokenBase;
 use prost::Message;
@@ -37,6 +38,44 @@ pub fn list_locks(message: &v1::ListLocks) -> Result<Listing, BadArgument> {
     }
     let limit = if message.limit == 0 { LIST_MAX } else { message.limit.min(LIST_MAX) };
     Ok(Listing { prefix: message.prefix.clone(), limit, after: message.after.clone() })
+}
+
+/// Which sessions are listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionListing {
+    /// A byte prefix of the clients' names; may be empty.
+    pub client: String,
+    /// How many at most.
+    pub limit: u32,
+    /// Sessions after this one.
+    pub after: SessionId,
+}
+
+/// From the wire. A limit of 0, or above the most, is the most.
+pub fn list_sessions(message: &v1::ListSessions) -> Result<SessionListing, BadArgument> {
+    ClientName::new(&message.client)?;
+    let limit = if message.limit == 0 { LIST_MAX } else { message.limit.min(LIST_MAX) };
+    Ok(SessionListing { client: message.client.clone(), limit, after: SessionId(message.after) })
+}
+
+/// To the wire. The leader puts in what only it knows: the rest of the lease, and what the holder told of itself.
+pub fn session_view(id: SessionId, session: &Session) -> v1::SessionView {
+    let count = |holding: bool| {
+        let states = session.acquisitions.values().map(|acquisition| &acquisition.state);
+        let those = states.filter(|state| matches!(state, AcquisitionState::Holding { .. }) == holding);
+        u32::try_from(those.count()).unwrap_or(u32::MAX)
+    };
+    v1::SessionView {
+        session: id.0,
+        client: session.client.as_str().to_owned(),
+        owner: session.owner.as_str().to_owned(),
+        ttl_ms: session.ttl.0,
+        opened_at_us: session.opened_at.0,
+        lease_left_ms: 0,
+        holds: count(true),
+        waits: count(false),
+        signals: None,
+    }
 }
 
 /// To the wire, as the state at `applied` has it. The leader puts in what only its clock knows: the rest of leases

@@ -6,6 +6,7 @@
 
 pub mod cluster;
 pub mod error;
+pub mod json;
 pub mod lock;
 pub mod refusal;
 pub mod sequencer;

@@ -9,9 +9,6 @@ use palisade_core::token::TokenBase;
 use super::{BadArgument, lock, words};
 use crate::v1;
 
-/// Items of one check.
-pub const CHECK_ITEMS_MAX: usize = 256;
-
 /// Whose sequencer is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -56,14 +53,11 @@ pub enum Claim {
 }
 
 /// From the wire.
-pub fn check(message: &v1::Check) -> Result<Vec<Check>, BadArgument> {
+pub fn check(message: &v1::Check, max: usize) -> Result<Vec<Check>, BadArgument> {
     let items = message.items.len();
-    if items == 0 || items > CHECK_ITEMS_MAX {
-        let limit = u64::try_from(CHECK_ITEMS_MAX).unwrap_or(u64::MAX);
-        return Err(BadArgument::over(
-            format!("a check has 1 to {CHECK_ITEMS_MAX} items; {items} came"),
-            limit,
-        ));
+    if items == 0 || items > max {
+        let limit = u64::try_from(max).unwrap_or(u64::MAX);
+        return Err(BadArgument::over(format!("a check has 1 to {max} items; {items} came"), limit));
     }
     message.items.iter().map(check_item).collect()
 }
@@ -218,9 +212,9 @@ mod tests {
     #[test]
     fn a_check_has_1_to_256_items() {
         let of = |count| v1::Check { items: vec![item(What::Plain(plain())); count] };
-        assert_eq!(check(&of(256)).map(|items| items.len()), Ok(256));
-        assert!(check(&of(0)).is_err());
-        assert!(check(&of(257)).is_err());
+        assert_eq!(check(&of(256), 256).map(|items| items.len()), Ok(256));
+        assert!(check(&of(0), 256).is_err());
+        assert!(check(&of(257), 256).is_err());
     }
 
     #[test]

@@ -92,6 +92,20 @@ pub fn ended_from(number: i32) -> Option<Ended> {
     })
 }
 
+/// How something ended, in a word for people and scripts; none while it did not.
+pub fn ended_word(number: i32) -> Option<&'static str> {
+    ended_from(number).map(Ended::words)
+}
+
+/// A mode, in a word for people and scripts.
+pub fn mode_word(number: i32) -> &'static str {
+    match v1::Mode::try_from(number) {
+        Ok(v1::Mode::Exclusive) => "exclusive",
+        Ok(v1::Mode::Shared) => "shared",
+        Ok(v1::Mode::Unspecified) | Err(_) => "unknown",
+    }
+}
+
 /// To the wire; the sequencers are put in by whoever signs.
 pub fn grant(grant: &Grant) -> v1::Grant {
     let parts = grant.parts.iter().map(|part| v1::GrantedPart {
@@ -136,6 +150,7 @@ pub fn holder(holder: &HolderView) -> v1::Holder {
         token: holder.token.get(),
         grant_index: holder.grant_index,
         granted_at_us: holder.granted_at.0,
+        signals: None,
     }
 }
 

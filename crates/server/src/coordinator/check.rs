@@ -58,7 +58,8 @@ impl Coordinator {
     /// Turns what came into questions, verifying signatures a bounded number of checks at a time; a bad item is an
     /// error of the whole call.
     pub(crate) async fn questions(self: &Arc<Self>, check: &v1::Check) -> Result<Vec<Question>, v1::Error> {
-        let checks = convert::sequencer::check(check).map_err(v1::Error::from)?;
+        let checks =
+            convert::sequencer::check(check, self.config.door.check_items_max).map_err(v1::Error::from)?;
         let Ok(_permit) = self.verifying.clone().try_acquire_owned() else { return Err(error::overloaded()) };
         let mut questions = Vec::with_capacity(checks.len());
         for check in checks {

@@ -28,6 +28,7 @@ use crate::error;
 use crate::lease::LeaseClock;
 use crate::metrics::Metrics;
 use crate::rounds::Rounds;
+use crate::signals::Signals;
 use crate::signer::{SequencerVerifier, Signer};
 use crate::waiters::Waiters;
 use crate::watches::Watches;
@@ -54,6 +55,8 @@ pub(crate) struct Coordinator {
     pub(crate) verifier: SequencerVerifier,
     pub(crate) waiters: Waiters,
     pub(crate) watches: Arc<Watches>,
+    /// What holders told of themselves.
+    pub(crate) signals: Signals,
     /// Locked after the table where both are, never before it.
     pub(crate) clock: Mutex<LeaseClock>,
     pub(crate) rounds: Arc<Rounds>,
@@ -93,6 +96,7 @@ impl Coordinator {
             verifier: SequencerVerifier::new(REMEMBERED_SEQUENCERS),
             waiters: Waiters::default(),
             watches: Watches::new(watch_limits),
+            signals: Signals::default(),
             clock: Mutex::new(parts.clock),
             rounds: Arc::default(),
             verifying,
@@ -158,6 +162,7 @@ impl Coordinator {
         self.serving.send_replace(None);
         self.clock.lock().follow();
         self.waiters.clear();
+        self.signals.clear();
     }
 
     /// A stream gets its answers here from now on.

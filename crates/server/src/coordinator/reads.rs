@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use palisade_core::ids::{AcquisitionId, LockName, LogIndex, SessionId, Slot};
 use palisade_core::sequencer::Sequencer;
+use palisade_core::session::Session;
 use palisade_core::table::LockTable;
 use palisade_proto::convert;
 use palisade_proto::v1::{self, response};
@@ -64,6 +65,36 @@ impl Coordinator {
         });
     }
 
+    /// Live sessions, in the order of their numbers.
+    pub(super) fn list_sessions(self: &Arc<Self>, to: &Arc<Attachment>, tag: u64, list: &v1::ListSessions) {
+        let listing = match convert::cluster::list_sessions(list) {
+            Ok(listing) => listing,
+            Err(bad) => return to.answer(error::response(tag, 0, bad.into())),
+        };
+        self.read_proved(to, tag, move |coordinator, table| {
+            let limit = listing.limit as usize;
+            let within = |(id, session): &(SessionId, &Session)| {
+                *id > listing.after && session.client.as_str().starts_with(&listing.client)
+            };
+            let mut sessions: Vec<_> = table.sessions().filter(within).collect();
+            sessions.sort_unstable_by_key(|(id, _)| *id);
+            let more = sessions.len() > limit;
+            let sessions = sessions.into_iter().take(limit);
+            let sessions = sessions.map(|(id, session)| coordinator.session_view(id, session)).collect();
+            let index = table.header().token_base.at(table.header().applied);
+            response::Result::Sessions(v1::SessionList { sessions, more, index })
+        });
+    }
+
+    fn session_view(&self, id: SessionId, session: &Session) -> v1::SessionView {
+        let mut view = convert::cluster::session_view(id, session);
+        let now = self.host.clock.now();
+        let deadline = self.clock.lock().deadline(id);
+        view.lease_left_ms = deadline.map_or(0, |at| millis(at.since(now)));
+        view.signals = self.signals.of(id, now);
+        view
+    }
+
     fn lock_view(&self, table: &LockTable, name: &LockName) -> v1::LockView {
         let header = table.header();
         let mut view = convert::cluster::lock_view(&table.view(name), header.token_base, header.applied);
@@ -75,6 +106,10 @@ impl Coordinator {
                     let session = tenure.holders.first().and_then(|holder| holder.acquisition.as_ref());
                     let deadline = session.and_then(|id| clock.deadline(SessionId(id.session)));
                     tenure.lease_left_ms = deadline.map_or(0, |at| millis(at.since(now)));
+                    for holder in &mut tenure.holders {
+                        let session = holder.acquisition.as_ref().map_or(0, |id| id.session);
+                        holder.signals = self.signals.of(SessionId(session), now);
+                    }
                 }
                 Some(v1::slot_view::State::Delayed(delay)) => {
                     let left = clock.delay_left(name, Slot(slot.slot), now);

@@ -10,6 +10,7 @@ use palisade_proto::v1;
 use super::{Attachment, Coordinator};
 use crate::error;
 use crate::lease::Hold;
+use crate::signals::Reported;
 
 /// Sessions of one keepalive.
 const SESSIONS_MAX: usize = 65_536;
@@ -44,6 +45,9 @@ impl Coordinator {
                 Ok(_) => None,
             };
             let not_renewed = coordinator.settle(holds, refusal.is_none());
+            if refusal.is_none() {
+                coordinator.reported(&renew, &not_renewed);
+            }
             to.end_renew();
             to.renewed(match refusal {
                 Some(error) => refused(error),
@@ -76,6 +80,23 @@ impl Coordinator {
             }
         }
         not_renewed
+    }
+
+    /// What the client told of its process, for the sessions that were renewed.
+    fn reported(&self, renew: &v1::Renew, not_renewed: &[SessionId]) {
+        let (Some(report), Some(replica)) = (&renew.report, self.replica()) else { return };
+        let left = |at: usize| (report.left_ms.len() == renew.sessions.len()).then(|| report.left_ms[at]);
+        let reported: Vec<Reported> = replica.read(|table| {
+            let sessions = renew.sessions.iter().map(|id| SessionId(*id)).enumerate();
+            let renewed = sessions.filter(|(_, session)| !not_renewed.contains(session));
+            let live = renewed.filter_map(|(at, session)| {
+                let ttl = table.session(session)?.ttl;
+                let working = report.working.contains(&session.0);
+                Some(Reported { session, ttl, working, left_ms: left(at) })
+            });
+            live.collect()
+        });
+        self.signals.report(self.host.clock.now(), report, &reported, &self.metrics);
     }
 
     fn why_not_renewed(&self, sessions: &[SessionId]) -> Vec<v1::EndedSession> {

@@ -94,6 +94,10 @@ impl Coordinator {
                 self.get_audit(to, tag, get);
                 None
             }
+            request::Op::ListSessions(list) => {
+                self.list_sessions(to, tag, list);
+                None
+            }
             _ if !to.may_speak_for(session) => refuse(error::unauthenticated(
                 "this stream may not speak for the session; bind it with its secret first",
             )),
@@ -272,5 +276,6 @@ fn op_name(op: &request::Op) -> &'static str {
         request::Op::ListLocks(_) => "list_locks",
         request::Op::History(_) => "history",
         request::Op::Audit(_) => "audit",
+        request::Op::ListSessions(_) => "list_sessions",
     }
 }

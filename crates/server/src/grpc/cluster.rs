@@ -1,7 +1,7 @@
 use palisade_proto::v1::{self, cluster_server};
 use tonic::{Request, Response, Status};
 
-use super::Door;
+use crate::door::Door;
 use crate::status;
 
 pub(super) struct Cluster(pub(super) Door);

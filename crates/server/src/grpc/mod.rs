@@ -4,36 +4,14 @@ mod cluster;
 mod locks;
 mod sequencers;
 mod sessions;
-mod single;
 mod watches;
 
-use std::sync::Arc;
-
-use palisade_core::ids::Principal;
-use palisade_proto::v1;
-use palisade_raft::Replica;
-use tokio::sync::Semaphore;
+use palisade_proto::v1::{self, request, response};
+use tonic::Status;
 use tonic::service::Routes;
 
-use crate::coordinator::Coordinator;
-use crate::stream::Router;
-
-/// What every door needs.
-#[derive(Clone)]
-pub(crate) struct Door {
-    pub(crate) coordinator: Arc<Coordinator>,
-    pub(crate) router: Arc<Router>,
-    pub(crate) replica: Replica,
-    /// Single calls in progress.
-    pub(crate) calls: Arc<Semaphore>,
-}
-
-impl Door {
-    /// Who calls. Until identities exist, everybody is the same.
-    pub(crate) fn principal(&self) -> Principal {
-        Principal::anonymous()
-    }
-}
+use crate::door::Door;
+use crate::{error, single};
 
 /// Every client service, with reflection.
 pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Error> {
@@ -59,4 +37,16 @@ pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Er
         .add_service(watches.max_decoding_message_size(max))
         .add_service(cluster.max_decoding_message_size(max))
         .add_service(reflection))
+}
+
+/// A single call, as gRPC answers it.
+async fn call(
+    door: &Door,
+    session: Option<(u64, Vec<u8>)>,
+    op: request::Op,
+) -> Result<response::Result, Status> {
+    match single::call(door, session, op, None).await {
+        Ok(answer) => Ok(answer.result),
+        Err(error) => Err(error::status(&error)),
+    }
 }

@@ -2,8 +2,9 @@ use palisade_proto::convert;
 use palisade_proto::v1::{self, request, response, watches_server};
 use tonic::{Request, Response, Status};
 
+use super::call;
 use super::sessions::unexpected;
-use super::{Door, single};
+use crate::door::Door;
 use crate::error;
 use crate::watches::{self, WatchFrames};
 
@@ -22,14 +23,14 @@ impl watches_server::Watches for Watches {
     }
 
     async fn history(&self, request: Request<v1::GetHistory>) -> Result<Response<v1::HistoryPage>, Status> {
-        match single::call(&self.0, None, request::Op::History(request.into_inner())).await? {
+        match call(&self.0, None, request::Op::History(request.into_inner())).await? {
             response::Result::History(page) => Ok(Response::new(page)),
             _ => Err(unexpected()),
         }
     }
 
     async fn audit(&self, request: Request<v1::GetAudit>) -> Result<Response<v1::AuditPage>, Status> {
-        match single::call(&self.0, None, request::Op::Audit(request.into_inner())).await? {
+        match call(&self.0, None, request::Op::Audit(request.into_inner())).await? {
             response::Result::Audit(page) => Ok(Response::new(page)),
             _ => Err(unexpected()),
         }

@@ -1,4 +1,8 @@
-//! HTTP on the client port: health, metrics and the public keys.
+//! HTTP on the client port: health, metrics, the public keys, and below `/v1` what a script needs (docs/http.md).
+
+mod asked;
+mod body;
+mod calls;
 
 use std::sync::Arc;
 
@@ -10,6 +14,7 @@ use axum::routing::get;
 use palisade_raft::Replica;
 
 use crate::coordinator::Coordinator;
+use crate::door::Door;
 use crate::metrics;
 use crate::signer;
 use crate::stream::Router;
@@ -24,7 +29,17 @@ pub(crate) struct Http {
     pub(crate) replica: Replica,
 }
 
-/// Everything that HTTP serves.
+/// What a script asks of the cluster. Each call goes the way of gRPC's single calls.
+pub(crate) fn calls(door: &Door) -> Routes {
+    Routes::new().nest("/v1", calls::routes(door.clone()))
+}
+
+/// Calls of every kind, no more of them from one client than the node's configuration allows.
+pub(crate) fn paced(routes: Routes, door: Door) -> Routes {
+    routes.layer(axum::middleware::from_fn_with_state(door, body::pace))
+}
+
+/// What HTTP serves besides.
 pub(crate) fn routes(http: Http) -> Routes {
     health_routes().route("/.well-known/jwks.json", get(jwks)).with_state(http)
 }

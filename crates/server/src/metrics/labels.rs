@@ -162,6 +162,8 @@ label! {
         Audit => "audit",
         /// Watches.
         Watch => "watch",
+        /// Lists sessions.
+        ListSessions => "list_sessions",
         /// Shows the cluster.
         Status => "status",
     }

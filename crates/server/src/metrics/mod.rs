@@ -4,6 +4,7 @@
 //! that the sum over all nodes counts it once, and a restart, which applies old entries again, counts nothing twice.
 //! Lock and client names are no labels: their number has no bound.
 
+mod described;
 mod labels;
 
 use std::sync::atomic::AtomicU64;
@@ -14,6 +15,7 @@ use palisade_core::event::Event;
 use palisade_core::reply::{Applied, Ended, Reply};
 use palisade_core::table::LockTable;
 use palisade_proto::convert::ErrorName;
+use palisade_proto::v1;
 use palisade_proto::v1::verdict::State;
 use palisade_raft::{RaftStatus, Replica, Role};
 use prometheus_client::encoding::text::encode;
@@ -26,54 +28,14 @@ use prometheus_client::registry::{Metric, Registry};
 
 use crate::lease::Extended;
 
+pub use self::described::METRICS;
 pub use self::labels::{CheckResult, Counters, Failure, How, Label, Op, ReleaseResult};
 
 /// `Content-Type` of what `render` returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Every metric: its name as exposed, its unit, and its help.
-pub const METRICS: &[(&str, &str, &str)] = &[
-    ("palisade_grants_total", "grants", "Acquisitions that were granted while this node led"),
-    ("palisade_releases_total", "releases", "Releases that were applied while this node led"),
-    ("palisade_session_expirations_total", "sessions", "Sessions that expired while this node led"),
-    ("palisade_sessions", "sessions", "Live sessions"),
-    ("palisade_locks_held", "slots", "Slots that are held"),
-    ("palisade_waiters", "acquisitions", "Acquisitions that wait"),
-    ("palisade_lock_delays", "slots", "Slots that are closed by their lock-delay"),
-    (
-        "palisade_keepalive_round_seconds",
-        "seconds",
-        "Time of a round that proves leadership, for keepalives and reads",
-    ),
-    (
-        "palisade_leader_pause_seconds",
-        "seconds",
-        "How long this process stood still, where it was noticeable",
-    ),
-    (
-        "palisade_lease_extension_seconds_total",
-        "seconds",
-        "Longest extension of a lease by each pause of the leader",
-    ),
-    ("palisade_raft_term", "terms", "The Raft term"),
-    ("palisade_raft_is_leader", "0 or 1", "Whether this node leads"),
-    ("palisade_raft_committed_index", "entries", "Index of the last entry known to be committed"),
-    ("palisade_raft_applied_index", "entries", "Index of the last applied entry"),
-    ("palisade_raft_leader_changes_total", "changes", "Changes of the leader that this node saw"),
-    ("palisade_flush_seconds", "seconds", "Time of a durable flush, percentiles of the last 1024"),
-    ("palisade_proposals_failed_total", "commands", "Commands of this node that the log did not answer"),
-    ("palisade_sequencer_checks_total", "checks", "Claims that this node checked"),
-    ("palisade_streams", "streams", "Open session streams"),
-    ("palisade_watch_streams", "streams", "Open watch streams"),
-    ("palisade_watch_cuts_total", "streams", "Watch streams that were cut because they were not read"),
-    (
-        "palisade_watch_resynchronisations_total",
-        "snapshots",
-        "Gaps that watchers were told of, with a snapshot",
-    ),
-    ("palisade_requests_total", "requests", "Requests that came in"),
-    ("palisade_build_info", "1", "The build"),
-];
+/// Buckets for parts of a TTL. A holder stops at its end; a third of it passes between two keepalives.
+const TTL_PARTS: [f64; 8] = [0.05, 0.1, 0.25, 0.5, 0.65, 0.8, 0.9, 1.0];
 
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -87,6 +49,12 @@ pub struct Metrics {
     grants: Counters<How>,
     releases: Counters<ReleaseResult>,
     session_expirations: Counter,
+    expirations_working: Counter,
+    holder_pause: Histogram,
+    holder_pause_ratio: Histogram,
+    holder_left_ratio: Histogram,
+    holder_throttled: Counter<f64, AtomicU64>,
+    holder_stolen: Counter<f64, AtomicU64>,
     proposals_failed: Counters<Failure>,
     sequencer_checks: Counters<CheckResult>,
     requests: Counters<Op>,
@@ -123,6 +91,13 @@ impl Metrics {
             grants: Counters::default(),
             releases: Counters::default(),
             session_expirations: Counter::default(),
+            expirations_working: Counter::default(),
+            // 10 ms to 82 s.
+            holder_pause: Histogram::new(exponential_buckets(0.01, 2.0, 14)),
+            holder_pause_ratio: Histogram::new(TTL_PARTS),
+            holder_left_ratio: Histogram::new(TTL_PARTS),
+            holder_throttled: Counter::default(),
+            holder_stolen: Counter::default(),
             proposals_failed: Counters::default(),
             sequencer_checks: Counters::default(),
             requests: Counters::default(),
@@ -156,6 +131,12 @@ impl Metrics {
         described.register("palisade_grants_total", self.grants.series.clone());
         described.register("palisade_releases_total", self.releases.series.clone());
         described.register("palisade_session_expirations_total", self.session_expirations.clone());
+        described.register("palisade_session_expirations_working_total", self.expirations_working.clone());
+        described.register("palisade_holder_pause_seconds", self.holder_pause.clone());
+        described.register("palisade_holder_pause_ttl_ratio", self.holder_pause_ratio.clone());
+        described.register("palisade_holder_left_ttl_ratio", self.holder_left_ratio.clone());
+        described.register("palisade_holder_throttled_seconds_total", self.holder_throttled.clone());
+        described.register("palisade_holder_stolen_seconds_total", self.holder_stolen.clone());
         described.register("palisade_sessions", self.sessions.clone());
         described.register("palisade_locks_held", self.locks_held.clone());
         described.register("palisade_waiters", self.waiters.clone());
@@ -208,6 +189,32 @@ impl Metrics {
             State::NeverGranted => CheckResult::NeverGranted,
             State::Unspecified => return,
         });
+    }
+
+    /// A holder's process told how it fares.
+    pub fn holder_reported(&self, report: &v1::HolderReport) {
+        let pause = Duration::from_millis(report.pause_longest_ms);
+        if pause >= PAUSE_MIN {
+            self.holder_pause.observe(pause.as_secs_f64());
+        }
+        self.holder_throttled.inc_by(Duration::from_millis(report.throttled_ms).as_secs_f64());
+        self.holder_stolen.inc_by(Duration::from_millis(report.stolen_ms).as_secs_f64());
+    }
+
+    /// The same report, beside the TTL of one of its sessions.
+    pub fn session_reported(&self, report: &v1::HolderReport, left_ms: Option<u64>, ttl: Duration) {
+        let part = |ms: u64| Duration::from_millis(ms).as_secs_f64() / ttl.as_secs_f64().max(0.001);
+        if Duration::from_millis(report.pause_longest_ms) >= PAUSE_MIN {
+            self.holder_pause_ratio.observe(part(report.pause_longest_ms));
+        }
+        if let Some(left) = left_ms {
+            self.holder_left_ratio.observe(part(left));
+        }
+    }
+
+    /// A session expired although its holder's last report said that work was in progress.
+    pub fn expired_working(&self) {
+        self.expirations_working.inc();
     }
 
     /// This node sees another leader, or again one.

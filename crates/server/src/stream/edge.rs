@@ -210,9 +210,15 @@ impl EdgeStream {
         if frame.generation != 0 && frame.generation != generation {
             return Ok(());
         }
-        self.count(&frame)?;
+        self.count(frame.requests.len())?;
         match route {
-            Route::Nowhere => self.refuse(frame),
+            Route::Nowhere => {
+                self.refuse(frame.requests, &error::no_quorum());
+                if let Some(renew) = frame.renew {
+                    let error = Some(error::no_quorum());
+                    self.queue.renewed(v1::Renewed { number: renew.number, ended: Vec::new(), error });
+                }
+            }
             Route::Here => {
                 // A change of route in between voids the frame, as it would have voided one that came a moment later.
                 let attachment = {
@@ -232,11 +238,28 @@ impl EdgeStream {
         Ok(())
     }
 
-    fn count(&self, frame: &ClientFrame) -> Result<(), tonic::Status> {
+    /// Takes a frame whose requests are refused at the door. Its keepalive goes on: that nobody loses a lease by asking
+    /// too often.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::frame`].
+    pub(crate) async fn frame_refused(
+        &self,
+        mut frame: ClientFrame,
+        error: &v1::Error,
+    ) -> Result<(), tonic::Status> {
+        let requests = std::mem::take(&mut frame.requests);
+        self.count(requests.len())?;
+        self.refuse(requests, error);
+        if frame.renew.is_some() { self.frame(frame).await } else { Ok(()) }
+    }
+
+    fn count(&self, requests: usize) -> Result<(), tonic::Status> {
         let window = self.coordinator.config.door.window as usize;
         let answered = self.queue.take_answered();
         let before = self.unanswered.load(Ordering::Relaxed).saturating_sub(answered);
-        let now = before + frame.requests.len();
+        let now = before + requests;
         self.unanswered.store(now, Ordering::Relaxed);
         if now > window {
             let words = format!("{now} requests of this stream are unanswered; its window is {window}");
@@ -245,14 +268,10 @@ impl EdgeStream {
         Ok(())
     }
 
-    fn refuse(&self, frame: ClientFrame) {
-        for request in frame.requests {
-            let response = error::response(request.tag, request.session, error::no_quorum());
+    fn refuse(&self, requests: Vec<v1::Request>, error: &v1::Error) {
+        for request in requests {
+            let response = error::response(request.tag, request.session, error.clone());
             self.queue.item(v1::Item { item: Some(v1::item::Item::Response(response)) });
-        }
-        if let Some(renew) = frame.renew {
-            let error = Some(error::no_quorum());
-            self.queue.renewed(v1::Renewed { number: renew.number, ended: Vec::new(), error });
         }
     }
 

@@ -18,8 +18,8 @@ use tonic::Status;
 use super::log::{Happened, TooOld};
 use super::spread::{Cut, Item, Watcher};
 use super::{Watches, concerns};
+use crate::door::Door;
 use crate::error;
-use crate::grpc::Door;
 
 /// Messages that wait for the transport.
 const MESSAGES_MAX: usize = 4;

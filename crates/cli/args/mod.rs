@@ -1,24 +1,40 @@
 //! Arguments as they are typed.
 
+mod values;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use palisade_core::ids::NodeName;
-use palisade_server::InitialMember;
 
+use crate::commands::again::AgainArgs;
 use crate::commands::bench::BenchArgs;
+use crate::commands::completions::CompletionsArgs;
+use crate::commands::config::ConfigCommand;
 use crate::commands::demo::{DemoArgs, DemoWorkerArgs};
 use crate::commands::dev::DevArgs;
+use crate::commands::explain::ExplainArgs;
 use crate::commands::history::Since;
+use crate::commands::man::ManArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::sessions::SessionsArgs;
 use crate::commands::storage::StorageArgs;
+use crate::commands::top::TopArgs;
 use crate::commands::watch::FromPosition;
 use crate::exit::Exit;
+use crate::topics;
+
+pub(crate) use self::values::{duration, member};
 
 /// A lock service whose locks are safe to lose: every grant bears a fencing token, and the resource refuses an older one.
 #[derive(Debug, Parser)]
-#[command(name = "palisade", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "palisade",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "Topics: palisade help fencing, palisade help exit-codes, palisade help environment"
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) globals: Globals,
@@ -101,17 +117,39 @@ pub(crate) enum Command {
     /// Who holds a lock, who waits, and who held it before
     Who(WhoArgs),
     /// Why a lock is held or closed, in sentences, and how its last holds ended
-    Why(WhoArgs),
+    Why(WhyArgs),
     /// What happens to a lock, or to all below a prefix, as it happens
     Watch(WatchArgs),
     /// How the last holds of a lock ended
     History(HistoryArgs),
     /// Where holders lost their locks: all that expired, were broken or overdue
     Audit(AuditArgs),
+    /// Live sessions, what each holds, and how its holder fares
+    Sessions(SessionsArgs),
+    /// A screen of the cluster, its busiest locks, and holders in trouble
+    Top(TopArgs),
+    /// Settings in force, and where each comes from
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Write man pages
+    Man(ManArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// What an error or an exit code means, and what to do
+    Explain(ExplainArgs),
     /// Measure a cluster, and check its grants meanwhile
     Bench(BenchArgs),
     /// What keeps the data of a stopped node
     Storage(StorageArgs),
+    /// What a fencing token is for
+    #[command(hide = true, help_template = "{about}", long_about = topics::FENCING)]
+    Fencing,
+    /// Exit codes of every command
+    #[command(hide = true, help_template = "{about}", long_about = topics::EXIT_CODES)]
+    ExitCodes,
+    /// Environment variables that the program reads and sets
+    #[command(hide = true, help_template = "{about}", long_about = topics::ENVIRONMENT)]
+    Environment,
     /// A worker of the demo
     #[command(hide = true)]
     DemoWorker(DemoWorkerArgs),
@@ -212,6 +250,8 @@ pub(crate) struct StatusArgs {
     /// Ask again until the cluster is healthy, within --timeout
     #[arg(long)]
     pub(crate) wait_ready: bool,
+    #[command(flatten)]
+    pub(crate) again: AgainArgs,
 }
 
 /// `palisade locks`
@@ -226,12 +266,24 @@ pub(crate) struct LocksArgs {
     /// Names after this one: the last of the page before
     #[arg(long, default_value = "")]
     pub(crate) after: String,
+    #[command(flatten)]
+    pub(crate) again: AgainArgs,
 }
 
 /// `palisade who`
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 held, 1 not held, 3 no answer in time.")]
 pub(crate) struct WhoArgs {
+    /// The lock
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) again: AgainArgs,
+}
+
+/// `palisade why`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 held, 1 not held, 3 no answer in time.")]
+pub(crate) struct WhyArgs {
     /// The lock
     pub(crate) name: String,
 }
@@ -314,30 +366,6 @@ pub(crate) struct ExecChildArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// A member, as `--members` lists it.
-pub(crate) fn member(text: &str) -> Result<InitialMember, String> {
-    let (name, address) = text.split_once('=').ok_or("a member is name=host:port")?;
-    let name = NodeName::new(name).map_err(|bad| bad.to_string())?;
-    Ok(InitialMember { name, peer_address: address.to_owned() })
-}
-
-/// A duration as people type it: 500ms, 10s, 1.5m, 2h, 1d.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let unit_at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        "" => return Err("a duration needs a unit: 500ms, 10s, 5m, 2h".to_owned()),
-        other => return Err(format!("unknown unit {other:?}: use ms, s, m, h or d")),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("{number:?} is not a number"))?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -347,15 +375,6 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_duration_has_a_unit() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        for bad in ["", "10", "s", "1.2.3s", "10y", "-1s"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

@@ -3,12 +3,13 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use palisade_proto::convert::session::session_from;
 use palisade_proto::v1::{self, ClientFrame, request, response};
-use tonic::Status;
+use tokio::time::{Instant, timeout_at};
 
-use super::Door;
+use crate::door::Door;
 use crate::error;
 use crate::stream::EdgeStream;
 
@@ -19,29 +20,38 @@ const ASK: u64 = 2;
 /// Tag of the look at the lock that a late release named.
 const LOOK: u64 = 3;
 
+/// An answer, and whether the caller may count its lease from the sending of the call (SPEC 3).
+pub(crate) struct Answer {
+    pub(crate) result: response::Result,
+    pub(crate) renewed: bool,
+}
+
 /// Asks one thing, for a session that its secret proves or for none, and returns the answer.
 ///
-/// An acquire that queues is waited for. When the leader changes meanwhile, what can be repeated is repeated; what
+/// An acquire that queues is waited for: as long as the caller does, or for `patience`, after which the answer is its
+/// place in the queue (and it still waits). When the leader changes meanwhile, what can be repeated is repeated; what
 /// cannot (a request without a number) is answered as unknown.
 ///
 /// # Errors
 ///
 /// The refusal, or that it is not known what became of it.
-pub(super) async fn call(
+pub(crate) async fn call(
     door: &Door,
     session: Option<(u64, Vec<u8>)>,
     op: request::Op,
-) -> Result<response::Result, Status> {
-    let _permit = door.calls.try_acquire().map_err(|_| error::status(&error::overloaded()))?;
+    patience: Option<Duration>,
+) -> Result<Answer, v1::Error> {
+    let _permit = door.calls.try_acquire().map_err(|_| error::overloaded())?;
     if let Some((id, _)) = &session {
-        session_from(*id).map_err(|bad| error::status(&bad.into()))?;
+        session_from(*id)?;
     }
     let stream = door.router.open(&door.coordinator, door.principal(), true);
-    let mut call = Call { stream, session, op, asked: false, waits: None, late: None };
-    match call.run().await {
-        Ok(response::Result::Error(error)) => Err(error::status(&error)),
-        Ok(result) => Ok(result),
-        Err(error) => Err(error::status(&error)),
+    let until = patience.map(|patience| Instant::now() + patience);
+    let mut call =
+        Call { stream, session, op, until, asked: false, renewed: false, queued: None, late: None };
+    match call.run().await? {
+        response::Result::Error(error) => Err(error),
+        result => Ok(Answer { result, renewed: call.renewed }),
     }
 }
 
@@ -51,8 +61,12 @@ struct Call {
     op: request::Op,
     /// Whether the request may be in the log.
     asked: bool,
-    /// The number under which an acquire waits.
-    waits: Option<u64>,
+    /// Whether the request was answered `renewed`.
+    renewed: bool,
+    /// Until when the caller waits in the queue; none: as long as it takes.
+    until: Option<Instant>,
+    /// The place of an acquire that waits, when it was last told.
+    queued: Option<v1::Queued>,
     /// Why a late release was refused, while it is looked up who came after.
     late: Option<v1::Error>,
 }
@@ -60,7 +74,14 @@ struct Call {
 impl Call {
     async fn run(&mut self) -> Result<response::Result, v1::Error> {
         loop {
-            let frame = poll_fn(|context| self.stream.queue.poll_frame(context)).await;
+            let next = poll_fn(|context| self.stream.queue.poll_frame(context));
+            let frame = match (self.until, self.queued) {
+                (Some(until), Some(queued)) => match timeout_at(until, next).await {
+                    Ok(frame) => frame,
+                    Err(_) => return Ok(response::Result::Queued(queued)),
+                },
+                _ => next.await,
+            };
             let Some(Ok(frame)) = frame else { return Err(error::outcome_unknown()) };
             if let Some(leader) = frame.leader {
                 self.leader(&leader).await?;
@@ -116,7 +137,8 @@ impl Call {
             | request::Op::GetLock(_)
             | request::Op::ListLocks(_)
             | request::Op::History(_)
-            | request::Op::Audit(_) => true,
+            | request::Op::Audit(_)
+            | request::Op::ListSessions(_) => true,
         }
     }
 
@@ -129,6 +151,7 @@ impl Call {
     }
 
     async fn response(&mut self, response: v1::Response) -> Result<Option<response::Result>, v1::Error> {
+        self.renewed |= response.tag == ASK && response.renewed;
         match response.result {
             Some(response::Result::Bound(_)) => {
                 self.ask().await?;
@@ -152,7 +175,7 @@ impl Call {
             }
             Some(response::Result::Queued(queued)) => {
                 let number = queued.acquisition.map_or(0, |id| id.number);
-                self.waits = Some(number);
+                self.queued = Some(queued);
                 // From now on it has a number, and can be repeated.
                 if let request::Op::Acquire(acquire) = &mut self.op {
                     acquire.number = number;
@@ -178,7 +201,7 @@ impl Call {
     }
 
     fn event(&self, event: v1::Event) -> Option<response::Result> {
-        let waits = self.waits?;
+        let waits = self.queued?.acquisition?.number;
         match event.what {
             Some(v1::event::What::Granted(grant))
                 if grant.acquisition.is_some_and(|id| id.number == waits) =>
@@ -193,16 +216,32 @@ impl Call {
     }
 }
 
+/// Checks sequencers. A verdict that this node's own state settles needs no leader.
+///
+/// # Errors
+///
+/// As [`call`].
+pub(crate) async fn check(door: &Door, check: v1::Check) -> Result<v1::CheckAnswer, v1::Error> {
+    let questions = door.coordinator.questions(&check).await?;
+    if let Some(answer) = door.coordinator.answer_from_applied(&questions) {
+        return Ok(answer);
+    }
+    match call(door, None, request::Op::Check(check), None).await?.result {
+        response::Result::Check(answer) => Ok(answer),
+        _ => Err(error::defect("the answer is of another kind than the question")),
+    }
+}
+
 /// Renews one session.
 ///
 /// # Errors
 ///
 /// That it ended, or that nothing was proved.
-pub(super) async fn keep_alive(door: &Door, session: u64, secret: Vec<u8>) -> Result<v1::Renewed, Status> {
-    let _permit = door.calls.try_acquire().map_err(|_| error::status(&error::overloaded()))?;
-    session_from(session).map_err(|bad| error::status(&bad.into()))?;
+pub(crate) async fn keep_alive(door: &Door, session: u64, secret: Vec<u8>) -> Result<v1::Renewed, v1::Error> {
+    let _permit = door.calls.try_acquire().map_err(|_| error::overloaded())?;
+    session_from(session)?;
     let stream = door.router.open(&door.coordinator, door.principal(), true);
-    let unknown = || error::status(&error::no_quorum());
+    let unknown = error::no_quorum;
     loop {
         let frame = poll_fn(|context| stream.queue.poll_frame(context)).await;
         let Some(Ok(frame)) = frame else { return Err(unknown()) };
@@ -212,21 +251,23 @@ pub(super) async fn keep_alive(door: &Door, session: u64, secret: Vec<u8>) -> Re
             }
             let bind = request::Op::Bind(v1::Bind { secret: secret.clone() });
             let request = v1::Request { tag: BIND, session, op: Some(bind) };
-            let renew = v1::Renew { number: 1, sessions: vec![session] };
-            let frame = ClientFrame { requests: vec![request], ..ClientFrame::default() };
-            stream.frame(frame).await?;
-            stream.frame(ClientFrame { renew: Some(renew), ..ClientFrame::default() }).await?;
+            let renew = v1::Renew { number: 1, sessions: vec![session], report: None };
+            let bind = ClientFrame { requests: vec![request], ..ClientFrame::default() };
+            let renew = ClientFrame { renew: Some(renew), ..ClientFrame::default() };
+            for frame in [bind, renew] {
+                stream.frame(frame).await.map_err(|_| error::overloaded())?;
+            }
         }
         for item in frame.items {
             if let Some(v1::item::Item::Response(response)) = item.item
                 && let Some(response::Result::Error(error)) = response.result
             {
-                return Err(error::status(&error));
+                return Err(error);
             }
         }
-        if let Some(renewed) = frame.renewed {
-            return match &renewed.error {
-                Some(error) => Err(error::status(error)),
+        if let Some(mut renewed) = frame.renewed {
+            return match renewed.error.take() {
+                Some(error) => Err(error),
                 None => Ok(renewed),
             };
         }

@@ -1,0 +1,75 @@
+//! What each metric is called, what it counts, and what it tells.
+
+/// Every metric: its name as exposed, its unit, and its help.
+pub const METRICS: &[(&str, &str, &str)] = &[
+    ("palisade_grants_total", "grants", "Acquisitions that were granted while this node led"),
+    ("palisade_releases_total", "releases", "Releases that were applied while this node led"),
+    ("palisade_session_expirations_total", "sessions", "Sessions that expired while this node led"),
+    (
+        "palisade_session_expirations_working_total",
+        "sessions",
+        "Sessions that expired although their holder's last report said that work was in progress",
+    ),
+    (
+        "palisade_holder_pause_seconds",
+        "seconds",
+        "Longest time that a holder's process stood still between two keepalives, as it reported it",
+    ),
+    (
+        "palisade_holder_pause_ttl_ratio",
+        "part of the TTL",
+        "The same, as a part of the TTL of each session that the process holds",
+    ),
+    (
+        "palisade_holder_left_ttl_ratio",
+        "part of the TTL",
+        "What was left of a holder's belief in its lease when it sent a keepalive, as a part of the TTL",
+    ),
+    (
+        "palisade_holder_throttled_seconds_total",
+        "seconds",
+        "Time that holders' CPU quotas kept them from running, as they reported it",
+    ),
+    (
+        "palisade_holder_stolen_seconds_total",
+        "seconds",
+        "CPU time that the hosts of holders' machines took away, as they reported it",
+    ),
+    ("palisade_sessions", "sessions", "Live sessions"),
+    ("palisade_locks_held", "slots", "Slots that are held"),
+    ("palisade_waiters", "acquisitions", "Acquisitions that wait"),
+    ("palisade_lock_delays", "slots", "Slots that are closed by their lock-delay"),
+    (
+        "palisade_keepalive_round_seconds",
+        "seconds",
+        "Time of a round that proves leadership, for keepalives and reads",
+    ),
+    (
+        "palisade_leader_pause_seconds",
+        "seconds",
+        "How long this process stood still, where it was noticeable",
+    ),
+    (
+        "palisade_lease_extension_seconds_total",
+        "seconds",
+        "Longest extension of a lease by each pause of the leader",
+    ),
+    ("palisade_raft_term", "terms", "The Raft term"),
+    ("palisade_raft_is_leader", "0 or 1", "Whether this node leads"),
+    ("palisade_raft_committed_index", "entries", "Index of the last entry known to be committed"),
+    ("palisade_raft_applied_index", "entries", "Index of the last applied entry"),
+    ("palisade_raft_leader_changes_total", "changes", "Changes of the leader that this node saw"),
+    ("palisade_flush_seconds", "seconds", "Time of a durable flush, percentiles of the last 1024"),
+    ("palisade_proposals_failed_total", "commands", "Commands of this node that the log did not answer"),
+    ("palisade_sequencer_checks_total", "checks", "Claims that this node checked"),
+    ("palisade_streams", "streams", "Open session streams"),
+    ("palisade_watch_streams", "streams", "Open watch streams"),
+    ("palisade_watch_cuts_total", "streams", "Watch streams that were cut because they were not read"),
+    (
+        "palisade_watch_resynchronisations_total",
+        "snapshots",
+        "Gaps that watchers were told of, with a snapshot",
+    ),
+    ("palisade_requests_total", "requests", "Requests that came in"),
+    ("palisade_build_info", "1", "The build"),
+];

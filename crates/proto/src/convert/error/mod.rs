@@ -1,4 +1,4 @@
-//! Errors as they leave a node: made here, named in [`table`], carried by a status of gRPC (SPEC 12).
+//! Errors as they leave a node: made here, named in [`ErrorName`], carried by a status of gRPC (SPEC 12).
 
 use palisade_core::ids::NameError;
 use tonic::Code;

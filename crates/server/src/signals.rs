@@ -25,7 +25,8 @@ struct Told {
     signals: v1::HolderSignals,
 }
 
-/// By session; bounded by the sessions, since only live ones are reported for and ended ones are forgotten.
+/// By session; bounded by the sessions, since only live ones are reported for and ended ones are forgotten. Locked after
+/// the table where both are, never before it.
 #[derive(Default)]
 pub(crate) struct Signals {
     told: Mutex<BTreeMap<SessionId, Told>>,
@@ -37,7 +38,7 @@ impl Signals {
         &self,
         now: Moment,
         report: &v1::HolderReport,
-        sessions: &[Reported],
+        sessions: impl IntoIterator<Item = Reported>,
         metrics: &Metrics,
     ) {
         metrics.holder_reported(report);
@@ -97,8 +98,8 @@ mod tests {
             throttled_ms: 40,
             ..v1::HolderReport::default()
         };
-        signals.report(start, &report(900), &reported(5_000, true), &metrics);
-        signals.report(start + Duration::from_secs(3), &report(0), &reported(7_000, true), &metrics);
+        signals.report(start, &report(900), reported(5_000, true), &metrics);
+        signals.report(start + Duration::from_secs(3), &report(0), reported(7_000, true), &metrics);
         let seen = signals.of(SessionId(7), start + Duration::from_secs(4)).expect("it told");
         assert_eq!((seen.pause_longest_ms, seen.pause_last_ms, seen.throttled_ms), (900, 0, 80));
         assert_eq!((seen.left_least_ms, seen.reported_ago_ms, seen.working), (Some(5_000), 1_000, true));

@@ -1,5 +1,6 @@
 //! Keepalives: proved by a quorum round that began after their receipt, never by a clock (SPEC 3).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use palisade_core::ids::SessionId;
@@ -82,21 +83,25 @@ impl Coordinator {
         not_renewed
     }
 
-    /// What the client told of its process, for the sessions that were renewed.
+    /// What the client told of its process, for the sessions that were renewed. A report may name as many sessions as a
+    /// keepalive: apply waits meanwhile, so each is looked up, not searched for.
     fn reported(&self, renew: &v1::Renew, not_renewed: &[SessionId]) {
         let (Some(report), Some(replica)) = (&renew.report, self.replica()) else { return };
+        let working: BTreeSet<u64> = report.working.iter().copied().take(renew.sessions.len()).collect();
+        let not_renewed: BTreeSet<SessionId> = not_renewed.iter().copied().collect();
         let left = |at: usize| (report.left_ms.len() == renew.sessions.len()).then(|| report.left_ms[at]);
-        let reported: Vec<Reported> = replica.read(|table| {
+        let now = self.host.clock.now();
+        // Under the table, so that none is told of after its end was heard.
+        replica.read(|table| {
             let sessions = renew.sessions.iter().map(|id| SessionId(*id)).enumerate();
             let renewed = sessions.filter(|(_, session)| !not_renewed.contains(session));
             let live = renewed.filter_map(|(at, session)| {
                 let ttl = table.session(session)?.ttl;
-                let working = report.working.contains(&session.0);
+                let working = working.contains(&session.0);
                 Some(Reported { session, ttl, working, left_ms: left(at) })
             });
-            live.collect()
+            self.signals.report(now, report, live, &self.metrics);
         });
-        self.signals.report(self.host.clock.now(), report, &reported, &self.metrics);
     }
 
     fn why_not_renewed(&self, sessions: &[SessionId]) -> Vec<v1::EndedSession> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Text, assert_none, root, texts};
+use super::{Text, assert_none, manifests, root, texts};
 
 /// The pages.
 fn pages() -> Vec<Text> {
@@ -62,6 +62,24 @@ fn what_pages_show_is_compiled() {
         ["examples", "crates/fence/tests", "tests/suites/stores"].into_iter().flat_map(texts).collect();
     assert!(!examples.is_empty());
     assert_none(&pages().iter().flat_map(|page| check_code(page, &examples)).collect::<Vec<_>>());
+}
+
+/// What stands in `examples` and is no target is compiled by nobody.
+#[test]
+fn every_example_is_built() {
+    let manifests = manifests();
+    let targets: Vec<_> = manifests["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|package| package["targets"].as_array().unwrap())
+        .filter(|target| target["kind"][0] == "example")
+        .map(|target| target["src_path"].as_str().unwrap().to_owned())
+        .collect();
+    let examples = texts("examples").into_iter().filter(|file| file.text.contains("fn main()"));
+    let built = |file: &Text| targets.iter().any(|target| target.ends_with(&file.path));
+    let missing = examples.filter(|file| !built(file));
+    assert_none(&missing.map(|file| format!("{}: no target", file.path)).collect::<Vec<_>>());
 }
 
 #[test]

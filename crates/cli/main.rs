@@ -77,6 +77,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             Command::Environment => topics::show(topics::ENVIRONMENT),
             Command::Explain(arguments) => commands::explain::run(&cli.globals, arguments),
             Command::Bench(arguments) => commands::bench::run(&cli.globals, arguments).await,
+            Command::Conform(arguments) => commands::conform::run(&cli.globals, arguments).await,
             Command::Storage(arguments) => commands::storage::run(&cli.globals, arguments),
             Command::ExecChild(arguments) => Ok(child::exec(arguments.parent, &arguments.command)),
         }

@@ -117,7 +117,11 @@ fn claims(headers: &HeaderMap) -> Result<SequencerClaims, FenceError> {
 }
 
 fn text(headers: &HeaderMap) -> Result<&str, FenceError> {
-    let text = headers.get(SEQUENCER_HEADER).ok_or(FenceError::NoSequencer)?;
+    let mut texts = headers.get_all(SEQUENCER_HEADER).iter();
+    let text = texts.next().ok_or(FenceError::NoSequencer)?;
+    if texts.next().is_some() {
+        return Err(FenceError::Malformed("more than one sequencer came with the request".to_owned()));
+    }
     text.to_str().map_err(|error| FenceError::Malformed(error.to_string()))
 }
 

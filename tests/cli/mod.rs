@@ -1,6 +1,7 @@
 //! The program as its users meet it: a process with arguments, streams and an exit code.
 
 mod bench;
+mod conform;
 mod demo;
 mod documents;
 mod exec_child;

@@ -5,6 +5,7 @@
 
 mod http;
 mod raw;
+mod service;
 
 use std::future::Future;
 use std::path::Path;
@@ -23,6 +24,8 @@ pub(crate) use http::{Http, get, post, post_as};
 pub(crate) use raw::{
     Raw, RawSession, Seen, acknowledges, acquire, error_name, no_wait, open_session, release, while_session,
 };
+
+pub(crate) use service::Service;
 
 /// Clusters that run at the same time.
 const CLUSTERS_MAX: u32 = 2;

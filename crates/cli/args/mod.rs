@@ -11,6 +11,7 @@ use crate::commands::again::AgainArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigCommand;
+use crate::commands::conform::ConformArgs;
 use crate::commands::demo::{DemoArgs, DemoWorkerArgs};
 use crate::commands::dev::DevArgs;
 use crate::commands::explain::ExplainArgs;
@@ -139,6 +140,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Measure a cluster, and check its grants meanwhile
     Bench(BenchArgs),
+    /// Does your own service refuse what it must? Plays stale, forged and foreign holders against it
+    Conform(ConformArgs),
     /// What keeps the data of a stopped node
     Storage(StorageArgs),
     /// What a fencing token is for

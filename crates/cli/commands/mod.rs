@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod conform;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod explain;

@@ -1,0 +1,135 @@
+//! `palisade conform` over the example service: it is right, and each fault of it is noticed by the scenarios that are about
+//! it, and by no other.
+
+use std::collections::BTreeSet;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::palisade;
+use crate::live::{Live, Service};
+
+const LOCK: &str = "orders/shard-7";
+
+/// Each fault with what it gets wrong.
+const FAULTS: [(&str, &[&str]); 10] = [
+    ("unfenced", &UNFENCED),
+    (
+        "accepts-stale",
+        &[
+            "stale_after_newer",
+            "claim_then_stale",
+            "identical_bytes",
+            "refused_once_refused_always",
+            "concurrent_racers",
+            "marks_survive_reopening",
+        ],
+    ),
+    ("accepts-unsigned", &["forged_moves_no_mark", "unknown_key", "other_cluster"]),
+    ("accepts-missing", &["missing_token"]),
+    ("ignores-lock", &["wrong_lock"]),
+    ("claims-nothing", &["claim_then_stale", "marks_survive_reopening"]),
+    ("compares-first", &["concurrent_racers"]),
+    (
+        "writes-first",
+        &[
+            "stale_after_newer",
+            "claim_then_stale",
+            "refused_once_refused_always",
+            "concurrent_racers",
+            "marks_survive_reopening",
+        ],
+    ),
+    ("forgets-marks", &["marks_survive_reopening"]),
+    ("answers500", &UNFENCED),
+];
+
+/// All but what a true holder sees.
+const UNFENCED: [&str; 12] = [
+    "stale_after_newer",
+    "claim_then_stale",
+    "identical_bytes",
+    "refused_once_refused_always",
+    "missing_token",
+    "malformed",
+    "forged_moves_no_mark",
+    "unknown_key",
+    "other_cluster",
+    "wrong_lock",
+    "concurrent_racers",
+    "marks_survive_reopening",
+];
+
+/// In a thread of its own: the service's output is read meanwhile.
+async fn conform(live: &Live, service: &Service, more: &[&str]) -> Output {
+    let mut command = palisade();
+    command.args(["--endpoints", live.address(0), "conform", &format!("http://{}", service.address)]);
+    command.args(["--lock", LOCK, "--write", "POST /orders"]).args(more);
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+fn named<'a>(report: &'a Value, is: &str) -> BTreeSet<&'a str> {
+    let scenarios = report["scenarios"].as_array().unwrap().iter();
+    scenarios.filter(|one| one["is"] == is).map(|one| one["name"].as_str().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_service_passes_and_each_fault_is_noticed() {
+    let live = Live::start(1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let right = (None, &[][..]);
+    let all = FAULTS.iter().map(|(fault, wrong)| (Some(*fault), *wrong));
+    for (fault, wrong) in std::iter::once(right).chain(all) {
+        let flags = fault.map_or_else(Vec::new, |fault| vec!["--wrong", fault]);
+        let data = folder.path().join(fault.unwrap_or("right"));
+        let service = Service::start(&live, LOCK, &data, &flags).await;
+        let restart = service.restart();
+        let flags = ["--claim", "POST /claim", "--read", "/orders", "--restart", &restart, "-o", "json"];
+        let output = conform(&live, &service, &flags).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(i32::from(fault.is_some())), "{fault:?}: {said}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["schema"], "palisade.conform/1");
+        assert_eq!(report["ok"], fault.is_none());
+        assert_eq!(named(&report, "wrong"), wrong.iter().copied().collect(), "{fault:?}: {report:#}");
+        assert_eq!(named(&report, "not_run").len(), 1, "{report:#}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_not_told_is_not_run_and_said() {
+    let live = Live::start(1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&live, LOCK, &folder.path().join("orders"), &[]).await;
+    let output = conform(&live, &service, &[]).await;
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{page}");
+    assert!(page.contains("12 right, 0 wrong, 3 not run"), "{page}");
+    assert!(page.contains("no --claim") && page.contains("no --restart"), "{page}");
+    let tokens: Vec<u64> =
+        service.book().iter().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert!(tokens.len() > 12 && tokens.is_sorted(), "{tokens:?}");
+
+    // A wrong lock is not found to be right because every write is refused.
+    let output = conform(&live, &service, &["--lock", "another"]).await;
+    assert_eq!(output.status.code(), Some(2), "the flag stands twice");
+    drop(service);
+    let service = Service::start(&live, "another", &folder.path().join("another"), &[]).await;
+    let output = conform(&live, &service, &[]).await;
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{page}");
+    assert!(page.contains("current_token") && page.contains("WRONG_LOCK"), "{page}");
+}
+
+#[test]
+fn a_service_that_is_not_there_is_no_verdict() {
+    let conform = |url: &str, more: &[&str]| {
+        let mut command = palisade();
+        command.args(["conform", url, "--lock", LOCK]).args(more);
+        command.output().unwrap().status.code()
+    };
+    // A port that was free a moment ago, at an address that nobody uses.
+    assert_eq!(conform("http://127.43.0.1:9", &[]), Some(3));
+    assert_eq!(conform("https://127.43.0.1:9", &[]), Some(2));
+    assert_eq!(conform("http://127.43.0.1:9", &["--read", "/", "--body", "no place for a mark"]), Some(2));
+}

@@ -170,6 +170,10 @@ text! {
     LockName, "the lock name", NAME_BYTES_MAX, empty: false
 }
 text! {
+    /// The beginning of lock names, byte for byte. Empty: every name.
+    LockPrefix, "the prefix", NAME_BYTES_MAX, empty: true
+}
+text! {
     /// What a client calls itself, for people. May be empty.
     ClientName, "the client name", CLIENT_NAME_BYTES_MAX, empty: true
 }

@@ -48,6 +48,17 @@ impl LockTable {
                             }
                         }
                     }
+                    AcquisitionState::Kept { slots } => {
+                        for (name, slot) in slots {
+                            let state = self.lock(name).and_then(|lock| lock.slots.get(slot));
+                            let kept = matches!(state, Some(SlotState::Delayed(d)) if d.kept_for == Some(of));
+                            if !kept {
+                                return Err(format!(
+                                    "{of} expects slot {slot} of {name}, which does not know it"
+                                ));
+                            }
+                        }
+                    }
                     AcquisitionState::Holding { held, .. } if held.is_empty() => {
                         return Err(format!("{of} holds nothing"));
                     }

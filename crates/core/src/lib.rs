@@ -4,7 +4,7 @@
 //! reply and events. It opens no socket or file, reads no clock, draws no random number.
 //!
 //! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`lock`], [`queue`], [`table`].
-//! [`history`], `invariants`. Words: [`ids`], [`mode`], [`token`], [`limits`]. Towards the resource: [`sequencer`],
+//! [`history`], `invariants`. Words: [`ids`], [`mode`], [`token`], [`payload`], [`limits`]. Towards the resource: [`sequencer`],
 //! [`sequencer_text`], [`holding`].
 
 pub mod command;
@@ -16,6 +16,7 @@ mod invariants;
 pub mod limits;
 pub mod lock;
 pub mod mode;
+pub mod payload;
 pub mod queue;
 pub mod reply;
 pub mod sequencer;

@@ -18,6 +18,18 @@ pub const PARTS_MAX: usize = 64;
 pub const GUARDS_MAX: usize = 16;
 /// Permits of one lock.
 pub const CAPACITY_MAX: u32 = 10_000;
+/// Bytes of a holder's metadata and of a baton (SPEC 4).
+pub const PAYLOAD_BYTES_MAX: usize = 4_096;
+/// Sessions that one `KeepSessions` names.
+pub const KEEP_BATCH_MAX: usize = 4_096;
+/// Shortest holding time and progress interval that can be asked for: below it the way to the leader is most of it.
+pub const DEADLINE_MIN: Millis = Millis(1_000);
+/// Longest of either: 30 days.
+pub const DEADLINE_MAX: Millis = Millis(30 * 24 * 3_600 * 1_000);
+/// A lease above this goes through the log with each keepalive, and ticks count it (SPEC 3).
+pub const LONG_LEASE: Millis = Millis(60_000);
+/// What an operator may close a slot for: the longest TTL and the longest lock-delay.
+pub const CLOSED_MAX: Millis = Millis(TTL_MAX.0 + LOCK_DELAY_MAX.0);
 /// Sessions that one `ExpireSessions` ends, so that one entry stalls nobody.
 pub const EXPIRE_BATCH_MAX: usize = 256;
 
@@ -51,6 +63,7 @@ pub const TOKEN_BASE_MAX: u64 = (1 << 53) - (1 << 50);
 
 const _: () = assert!(TTL_MIN.0 <= TTL_DEFAULT.0 && TTL_DEFAULT.0 <= TTL_MAX.0);
 const _: () = assert!(HISTORY_EXPIRED_DEFAULT <= HISTORY_MAX && HISTORY_OTHERS_DEFAULT <= HISTORY_MAX);
+const _: () = assert!(DEADLINE_MIN.0 < DEADLINE_MAX.0);
 const _: () = assert!(FIRST_LEASE_MAX.0 > TTL_MIN.0);
 const _: () = assert!(TOKEN_BASE_MAX < TOKEN_MAX);
 
@@ -69,12 +82,29 @@ pub struct Limits {
     pub outcomes_per_session_max: u32,
     /// Ended sessions that are known as such (SPEC 10).
     pub ended_sessions_max: u32,
-    /// Locks whose last holder is remembered after they are free (SPEC 4).
+    /// Slots whose last holder and baton are remembered after they are free (SPEC 4).
     pub predecessors_max: u32,
     /// Signing keys.
     pub keys_max: u32,
     /// Lock-delay when the holder names none (SPEC 5).
     pub lock_delay_default: Millis,
+}
+
+/// Bounds that came after the first version. Replicated as `Limits` are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoreLimits {
+    /// Bytes of all batons together, the oldest dropped first (SPEC 4).
+    pub baton_bytes_max: u64,
+    /// Rules of lock-delays by prefix.
+    pub delay_rules_max: u32,
+    /// Acquisitions that one search of a wait cycle looks at; beyond it, a request just waits.
+    pub cycle_search_max: u32,
+}
+
+impl Default for MoreLimits {
+    fn default() -> Self {
+        Self { baton_bytes_max: 16 << 20, delay_rules_max: 1_000, cycle_search_max: 10_000 }
+    }
 }
 
 impl Default for Limits {

@@ -1,6 +1,6 @@
 //! A lock: its slots, each free, held by a tenure, or in lock-delay; and its queue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,8 @@ use crate::token::Token;
 pub struct Lock {
     /// Slots 0 to capacity - 1.
     pub capacity: u32,
+    /// An operator set it: it wins over every named number above 1.
+    pub capacity_set: bool,
     /// Slots that are not free.
     pub slots: BTreeMap<Slot, SlotState>,
     /// Who waits.
@@ -85,6 +87,21 @@ pub struct Delay {
     pub delay: Millis,
     /// Guards that must confirm to end it early; empty skips nothing.
     pub guards: Vec<GuardName>,
+    /// Those of them that did.
+    pub confirmed: BTreeSet<GuardName>,
+    /// Whose the slot is when the delay ends, ahead of the queue: an acquisition that a restarted process took over.
+    pub kept_for: Option<AcquisitionId>,
+}
+
+/// Bounds of the lock-delays below a prefix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelayRule {
+    /// The least.
+    pub least: Millis,
+    /// The largest.
+    pub most: Millis,
+    /// Guards that cover everything below the prefix, taken by holders that name none; empty names none.
+    pub fenced_by: Vec<GuardName>,
 }
 
 /// The last holder of a slot of a lock, and how it ended.
@@ -109,7 +126,7 @@ pub struct Predecessor {
 impl Lock {
     /// A lock that nobody holds or awaits.
     pub fn new(capacity: u32) -> Self {
-        Self { capacity, slots: BTreeMap::new(), queue: WaitQueue::default() }
+        Self { capacity, capacity_set: false, slots: BTreeMap::new(), queue: WaitQueue::default() }
     }
 
     /// The lowest free slot.

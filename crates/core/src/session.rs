@@ -5,12 +5,12 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Acquire, AcquirePart, LockDelay, Wait};
+use crate::command::{Acquire, AcquirePart, LockDelay, Terms, Wait};
 use crate::ids::{
     ClientName, LockName, LogIndex, Millis, OwnerLabel, Principal, RequestNumber, SecretHash, Slot, WallTime,
 };
 use crate::mode::Mode;
-use crate::reply::{Ended, Refusal};
+use crate::reply::{Ended, Refusal, TookOver};
 use crate::token::Token;
 
 /// One client process's relationship with the cluster.
@@ -38,6 +38,10 @@ pub struct Session {
     pub acquisitions: BTreeMap<RequestNumber, Acquisition>,
     /// How requests at or above the mark ended.
     pub outcomes: BTreeMap<RequestNumber, Outcome>,
+    /// Ticks that had been counted at the entry of its last command or keepalive in the log.
+    pub ticks: u64,
+    /// What it took over, until the client's first command shows that it knows.
+    pub took_over: Option<Box<TookOver>>,
 }
 
 /// An acquisition that waits or holds.
@@ -51,6 +55,10 @@ pub struct Acquisition {
     pub wait: Wait,
     /// A task.
     pub owner: Option<OwnerLabel>,
+    /// What it asked beside that.
+    pub terms: Terms,
+    /// How often its metadata was replaced, as its holder counts.
+    pub metadata_revision: u64,
     /// The entry that brought it.
     pub arrived: LogIndex,
     /// Wall time of that entry.
@@ -70,7 +78,26 @@ pub enum AcquisitionState {
         grant: LogIndex,
         /// What it still holds.
         held: Vec<HeldPart>,
+        /// Its holder's reports of progress.
+        reports: Reports,
     },
+    /// Taken over from a process that may still believe in its lease: these slots are closed, and become its own
+    /// together when their delays end.
+    Kept {
+        /// Which.
+        slots: Vec<(LockName, Slot)>,
+    },
+}
+
+/// Reports of progress of a holder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reports {
+    /// The entry of the first; the longest holding time counts from its arrival.
+    pub first: Option<LogIndex>,
+    /// The entry of the last.
+    pub last: Option<LogIndex>,
+    /// The holder's number of the last.
+    pub number: u64,
 }
 
 /// A part that is held.
@@ -86,6 +113,10 @@ pub struct HeldPart {
     pub token: Token,
     /// How long the slot stays closed if the session expires.
     pub delay: Millis,
+    /// The exclusive token that it gave up for this shared one, so that a repeated downgrade is known.
+    pub downgraded_from: Option<Token>,
+    /// How often it replaced its baton, as it counts.
+    pub baton_revision: u64,
 }
 
 /// How a request ended.
@@ -118,8 +149,8 @@ pub struct ContentHash(pub u64);
 
 impl ContentHash {
     /// Of everything in the request but its number and mark. The same on every replica and in every version:
-    /// 64-bit FNV-1a over a fixed order of fields.
-    pub fn of(request: &Acquire) -> Self {
+    /// 64-bit FNV-1a over a fixed order of fields. Terms that ask for nothing add nothing.
+    pub fn of(request: &Acquire, terms: &Terms) -> Self {
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
         for part in &request.parts {
             hasher.bytes(part.lock.as_str().as_bytes());
@@ -151,6 +182,12 @@ impl ContentHash {
         }
         if let Some(owner) = &request.owner {
             hasher.bytes(owner.as_str().as_bytes());
+        }
+        if *terms != Terms::default() {
+            for deadline in [terms.hold_max, terms.progress_every] {
+                hasher.number(deadline.map_or(0, |deadline| deadline.0));
+            }
+            hasher.bytes(terms.metadata.as_bytes());
         }
         Self(hasher.0)
     }

@@ -1,5 +1,5 @@
 use super::{LockTable, Step};
-use crate::command::{Acquire, Wait};
+use crate::command::{Acquire, Terms, Wait};
 use crate::event::Event;
 use crate::ids::{AcquisitionId, RequestNumber};
 use crate::limits::{CAPACITY_MAX, GUARDS_MAX, LOCK_DELAY_MAX, PARTS_MAX, WAIT_MAX};
@@ -37,7 +37,10 @@ impl LockTable {
                 if let Some(session) = self.sessions.get_mut(&id.session) {
                     session.highest = session.highest.max(number);
                     let how = OutcomeHow::Refused(Box::new(refusal.clone()));
-                    session.outcomes.insert(number, Outcome { content: Some(ContentHash::of(request)), how });
+                    session.outcomes.insert(
+                        number,
+                        Outcome { content: Some(ContentHash::of(request, &Terms::default())), how },
+                    );
                 }
                 step.events.push(Event::Refused { session: id.session, refusal: refusal.clone() });
                 Reply::Refused(refusal)
@@ -48,14 +51,14 @@ impl LockTable {
     /// The answer to a number that was seen before, or that the mark has passed.
     fn known(&self, id: AcquisitionId, request: &Acquire) -> Option<Reply> {
         let session = self.sessions.get(&id.session)?;
-        let content = ContentHash::of(request);
+        let content = ContentHash::of(request, &Terms::default());
         let reused = Reply::Refused(Refusal::BadArgument(BadArgument::NumberReused));
         if let Some(acquisition) = session.acquisitions.get(&id.number) {
             if acquisition.content != content {
                 return Some(reused);
             }
             return Some(match &acquisition.state {
-                AcquisitionState::Waiting => {
+                AcquisitionState::Waiting | AcquisitionState::Kept { .. } => {
                     Reply::Queued { acquisition: id, place: self.place(acquisition) }
                 }
                 AcquisitionState::Holding { .. } => Reply::Granted(self.grant_of(id, acquisition)),
@@ -180,10 +183,12 @@ impl LockTable {
         let Some(session) = self.sessions.get_mut(&id.session) else { return };
         session.highest = session.highest.max(id.number);
         let acquisition = Acquisition {
-            content: ContentHash::of(request),
+            content: ContentHash::of(request, &Terms::default()),
             parts: request.parts.clone(),
             wait: request.wait,
             owner: request.owner.clone(),
+            terms: Terms::default(),
+            metadata_revision: 0,
             arrived: step.at.index,
             arrived_at: step.at.wall,
             state: AcquisitionState::Waiting,

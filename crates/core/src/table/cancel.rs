@@ -13,7 +13,7 @@ impl LockTable {
         session.last_command = step.at.index;
         if let Some(acquisition) = session.acquisitions.get(&id.number) {
             let met = match acquisition.state {
-                AcquisitionState::Waiting => CancelMet::Waiting,
+                AcquisitionState::Waiting | AcquisitionState::Kept { .. } => CancelMet::Waiting,
                 AcquisitionState::Holding { .. } => CancelMet::Holding,
             };
             self.end_one(step, id, Ended::Cancelled);
@@ -60,7 +60,12 @@ mod tests {
         assert_eq!(story.cancel(b, 1), Reply::Cancelled(CancelMet::Waiting));
         assert_eq!(
             story.events,
-            [Event::WaitEnded { acquisition: id(b, 1), locks: vec![lock("l")], ended: Ended::Cancelled }]
+            [Event::WaitEnded {
+                acquisition: id(b, 1),
+                locks: vec![lock("l")],
+                ended: Ended::Cancelled,
+                cycle: None
+            }]
         );
         story.release(a, 1, "l", held);
         assert!(story.holder("l").is_none());

@@ -1,5 +1,6 @@
 //! How acquisitions end: the one path for release, close, expiry, cancel and all that comes later.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{EndedSession, LockTable, Step};
@@ -68,13 +69,15 @@ impl LockTable {
                     step.touched.insert(part.lock.clone());
                 }
                 self.counts.waiting -= 1;
-                step.events.push(Event::WaitEnded { acquisition: id, locks, ended });
+                step.events.push(Event::WaitEnded { acquisition: id, locks, ended, cycle: None });
             }
             AcquisitionState::Holding { held, .. } => {
                 for part in held {
                     self.end_holding(step, id, part, client, ended);
                 }
             }
+            // Nothing is taken over yet.
+            AcquisitionState::Kept { .. } => {}
         }
     }
 
@@ -135,6 +138,8 @@ impl LockTable {
                         ended: token,
                         delay: owed.delay,
                         guards: owed.guards,
+                        confirmed: BTreeSet::new(),
+                        kept_for: None,
                     };
                     step.events.push(Event::DelayStarted {
                         lock: part.lock.clone(),
@@ -157,8 +162,8 @@ impl LockTable {
             end: step.at.index,
             ended_at: step.at.wall,
         };
-        let max = self.header.limits.predecessors_max;
-        Arc::make_mut(&mut self.predecessors).remember(part.lock.clone(), predecessor, max);
+        let bounds = self.memory_bounds();
+        Arc::make_mut(&mut self.slot_memories).remember(part.lock.clone(), predecessor, bounds);
     }
 }
 
@@ -177,7 +182,7 @@ impl Acquisition {
     /// What it holds, for the memory of how it ended.
     pub(super) fn tokens(&self) -> Vec<(LockName, Slot, crate::token::Token)> {
         match &self.state {
-            AcquisitionState::Waiting => Vec::new(),
+            AcquisitionState::Waiting | AcquisitionState::Kept { .. } => Vec::new(),
             AcquisitionState::Holding { held, .. } => {
                 held.iter().map(|part| (part.lock.clone(), part.slot, part.token)).collect()
             }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{LockTable, Step};
 use crate::event::Event;
-use crate::ids::{AcquisitionId, LockName, LogIndex};
+use crate::ids::{AcquisitionId, LockName, LogIndex, Slot};
 use crate::lock::{Holder, Lock, SlotState, Tenure};
-use crate::reply::{Grant, GrantedPart};
-use crate::session::{Acquisition, AcquisitionState, HeldPart};
+use crate::reply::{Grant, GrantedPart, Inherited};
+use crate::session::{Acquisition, AcquisitionState, HeldPart, Reports};
 
 impl LockTable {
     /// Grants the heads of the touched queues, in order of their arrival, as long as they fit. One pass, at the end
@@ -85,9 +85,12 @@ impl LockTable {
                 mode: part.mode,
                 token,
                 delay: part.delay.millis(),
+                downgraded_from: None,
+                baton_revision: 0,
             });
         }
-        acquisition.state = AcquisitionState::Holding { grant: step.at.index, held };
+        acquisition.state =
+            AcquisitionState::Holding { grant: step.at.index, held, reports: Reports::default() };
         if waited {
             self.counts.waiting -= 1;
         }
@@ -107,8 +110,8 @@ impl LockTable {
     pub(super) fn grant_of(&self, id: AcquisitionId, acquisition: &Acquisition) -> Grant {
         let base = self.header.token_base;
         let (grant, held) = match &acquisition.state {
-            AcquisitionState::Waiting => (acquisition.arrived, [].as_slice()),
-            AcquisitionState::Holding { grant, held } => (*grant, held.as_slice()),
+            AcquisitionState::Waiting | AcquisitionState::Kept { .. } => (acquisition.arrived, [].as_slice()),
+            AcquisitionState::Holding { grant, held, .. } => (*grant, held.as_slice()),
         };
         let parts = held.iter().map(|part| GrantedPart {
             lock: part.lock.clone(),
@@ -116,8 +119,28 @@ impl LockTable {
             mode: part.mode,
             token: part.token,
             delay: part.delay,
+            inherited: self.inherited(&part.lock, part.slot),
         });
-        Grant { acquisition: id, grant_index: base.at(grant), parts: parts.collect() }
+        Grant {
+            acquisition: id,
+            grant_index: base.at(grant),
+            parts: parts.collect(),
+            hold_max: acquisition.terms.hold_max,
+            progress_every: acquisition.terms.progress_every,
+        }
+    }
+
+    /// What the holder of a slot inherits.
+    fn inherited(&self, lock: &LockName, slot: Slot) -> Option<Box<Inherited>> {
+        let memory = self.slot_memories.get(lock, slot)?;
+        let last = memory.last.as_ref()?;
+        Some(Box::new(Inherited {
+            token: last.token,
+            client: last.client.clone(),
+            ended: last.ended,
+            baton: memory.baton.as_ref().map(|baton| baton.left.clone()).unwrap_or_default(),
+            baton_token: memory.baton.as_ref().map(|baton| baton.token),
+        }))
     }
 
     fn forget_idle(&mut self, touched: BTreeSet<LockName>) {

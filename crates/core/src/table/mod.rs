@@ -35,21 +35,21 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::memory::EndedSession;
+pub use self::memory::{Baton, EndedSession, SlotMemory};
 pub use self::verdict::{Presented, Verdict};
 pub use self::view::{LockView, SlotView, WaiterView};
 
-use self::memory::{EndedSessions, Predecessors};
+use self::memory::{EndedSessions, SlotMemories};
 use self::sharded::Sharded;
 use crate::command::{ClusterVersion, Command, Envelope, Member};
 use crate::event::Event;
 use crate::history::History;
 use crate::ids::{
-    ClusterId, ClusterName, Incarnation, KeyId, LockName, LogIndex, NodeId, SecretHash, SessionId, Term,
-    WallTime,
+    ClusterId, ClusterName, Incarnation, KeyId, LockName, LockPrefix, LogIndex, NodeId, SecretHash,
+    SessionId, Slot, Term, WallTime,
 };
-use crate::limits::Limits;
-use crate::lock::Lock;
+use crate::limits::{Limits, MoreLimits};
+use crate::lock::{DelayRule, Lock};
 use crate::reply::{Applied, EntryAt, NotYet, Refusal, Reply};
 use crate::session::Session;
 use crate::token::TokenBase;
@@ -63,11 +63,24 @@ pub struct LockTable {
     secrets: Sharded<SecretHash, SessionId>,
     locks: Sharded<LockName, Lock>,
     ended: Arc<EndedSessions>,
-    predecessors: Arc<Predecessors>,
+    slot_memories: Arc<SlotMemories>,
     keys: BTreeMap<KeyId, SigningKey>,
     counts: Counts,
-    /// Stands last since format version 2; version 1 had none.
+    /// Since format version 2, as is what follows.
     history: History,
+    more_limits: MoreLimits,
+    /// Bounds of lock-delays by prefix.
+    delay_rules: BTreeMap<LockPrefix, DelayRule>,
+    ticks: Ticks,
+}
+
+/// Minutes that leaders counted, for long leases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticks {
+    /// Of all leaders.
+    pub count: u64,
+    /// The entry of the present leader's last one.
+    pub last: Option<LogIndex>,
 }
 
 /// The cluster itself.
@@ -183,10 +196,13 @@ impl LockTable {
             secrets: Sharded::new(),
             locks: Sharded::new(),
             ended: Arc::default(),
-            predecessors: Arc::default(),
+            slot_memories: Arc::default(),
             keys: BTreeMap::new(),
             counts: Counts::default(),
             history: History::default(),
+            more_limits: MoreLimits::default(),
+            delay_rules: BTreeMap::new(),
+            ticks: Ticks::default(),
         }
     }
 
@@ -236,6 +252,22 @@ impl LockTable {
             Command::EndWait(end) => self.end_wait(step, end),
             Command::PublishKey(publish) => self.publish_key(step, publish),
             Command::SetHistory(sizes) => self.set_history(*sizes),
+            Command::AcquireOnTerms(_)
+            | Command::Downgrade(_)
+            | Command::HandOver(_)
+            | Command::SetMetadata(_)
+            | Command::SetBaton(_)
+            | Command::ReportProgress(_)
+            | Command::EndOverdue(_)
+            | Command::KeepSessions(_)
+            | Command::Tick(_)
+            | Command::BreakLock(_)
+            | Command::EndSession(_)
+            | Command::SetCapacity(_)
+            | Command::SetDelayRule(_)
+            | Command::SetLimits(_)
+            | Command::ConfirmFloor(_)
+            | Command::SetVersion(_) => Reply::Refused(Refusal::NotYet(NotYet::ThisCommand)),
         }
     }
 
@@ -287,6 +319,26 @@ impl LockTable {
     /// How held parts ended. A clone of it is cheap.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// Bounds that came after the first version.
+    pub fn more_limits(&self) -> &MoreLimits {
+        &self.more_limits
+    }
+
+    /// Bounds of lock-delays by prefix.
+    pub fn delay_rules(&self) -> &BTreeMap<LockPrefix, DelayRule> {
+        &self.delay_rules
+    }
+
+    /// Minutes that leaders counted.
+    pub fn ticks(&self) -> Ticks {
+        self.ticks
+    }
+
+    /// What is remembered of a slot.
+    pub fn slot_memory(&self, lock: &LockName, slot: Slot) -> Option<&SlotMemory> {
+        self.slot_memories.get(lock, slot)
     }
 
     /// Signing keys.

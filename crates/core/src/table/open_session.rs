@@ -44,6 +44,8 @@ impl LockTable {
             highest: RequestNumber(0),
             acquisitions: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            ticks: self.ticks.count,
+            took_over: None,
         };
         self.sessions.insert(id, session);
         self.secrets.insert(open.secret, id);

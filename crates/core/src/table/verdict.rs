@@ -100,10 +100,8 @@ impl LockTable {
     }
 
     fn remembered_end(&self, presented: &Presented) -> Option<Ended> {
-        let last = self.predecessors.get(&presented.lock)?;
-        let same = last.acquisition == presented.acquisition
-            && last.token == presented.token
-            && last.slot == presented.slot;
+        let last = self.slot_memories.get(&presented.lock, presented.slot)?.last.as_ref()?;
+        let same = last.acquisition == presented.acquisition && last.token == presented.token;
         same.then_some(last.ended)
     }
 }

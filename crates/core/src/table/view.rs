@@ -76,7 +76,12 @@ impl LockTable {
             capacity: lock.map_or(1, |lock| lock.capacity),
             slots: Vec::new(),
             queue: Vec::new(),
-            predecessor: self.predecessors.get(name).cloned(),
+            predecessor: self
+                .slot_memories
+                .of_lock(name)
+                .filter_map(|memory| memory.last.as_ref())
+                .max_by_key(|last| last.end)
+                .cloned(),
         };
         let Some(lock) = lock else { return view };
         view.slots = lock.slots.iter().map(|(slot, state)| self.slot_view(*slot, state)).collect();

@@ -4,6 +4,10 @@
 //! (limits, defaults, wall time for display) is in the entry, or is replicated state: apply knows no clock and no
 //! setting (SPEC 3).
 
+mod clock;
+mod holder;
+mod operator;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +21,15 @@ use crate::ids::{
 use crate::limits::Limits;
 use crate::mode::Mode;
 use crate::token::{Token, TokenBase};
+
+pub use self::clock::{EndOverdue, KeepSessions, Overdue, Tick};
+pub use self::holder::{
+    Acquire, AcquireOnTerms, AcquirePart, Cancel, Downgrade, HandOver, LockDelay, Release, ReportProgress,
+    SetBaton, SetMetadata, Terms, Wait,
+};
+pub use self::operator::{
+    BreakLock, ConfirmFloor, EndSession, SetCapacity, SetDelayRule, SetLimits, SetVersion,
+};
 
 /// One entry of the log. The codec puts a format version before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +69,38 @@ pub enum Command {
     PublishKey(PublishKey),
     /// How many ended holds are remembered.
     SetHistory(HistorySizes),
+    /// Asks for locks on terms that the first version had no place for.
+    AcquireOnTerms(AcquireOnTerms),
+    /// Makes an exclusive hold a shared one.
+    Downgrade(Downgrade),
+    /// Gives a held slot to a waiter, without a gap.
+    HandOver(HandOver),
+    /// Replaces what others can read of a holder.
+    SetMetadata(SetMetadata),
+    /// Replaces what the next holder of a slot will find.
+    SetBaton(SetBaton),
+    /// The holder gets on with its work.
+    ReportProgress(ReportProgress),
+    /// The lease clock: a holder's own deadline passed.
+    EndOverdue(EndOverdue),
+    /// Keepalives of sessions with long leases.
+    KeepSessions(KeepSessions),
+    /// The lease clock: a minute of this leader's has passed.
+    Tick(Tick),
+    /// An operator takes a slot from its holders.
+    BreakLock(BreakLock),
+    /// An operator ends a session.
+    EndSession(EndSession),
+    /// An operator sets the capacity of a lock in use.
+    SetCapacity(SetCapacity),
+    /// An operator bounds the lock-delays of a prefix.
+    SetDelayRule(SetDelayRule),
+    /// An operator sets the bounds that apply enforces.
+    SetLimits(SetLimits),
+    /// A guard has made a floor durable.
+    ConfirmFloor(ConfirmFloor),
+    /// Puts a later behaviour of apply in force.
+    SetVersion(SetVersion),
 }
 
 /// Founds the cluster.
@@ -149,87 +194,6 @@ pub struct ExpireSessions {
     pub sessions: Vec<(SessionId, LogIndex)>,
 }
 
-/// How long an acquire waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Wait {
-    /// Not at all.
-    Try,
-    /// For this time, counted by the leader.
-    Bounded(Millis),
-    /// As long as the session lives.
-    Session,
-}
-
-/// A lock-delay, and whether the caller named it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum LockDelay {
-    /// Named: outside the bounds of its prefix it is refused. An explicit zero is zero.
-    Named(Millis),
-    /// The default, put in by the door.
-    Default(Millis),
-}
-
-impl LockDelay {
-    /// The delay.
-    pub fn millis(self) -> Millis {
-        match self {
-            Self::Named(delay) | Self::Default(delay) => delay,
-        }
-    }
-}
-
-/// Asks for a lock, or several at once.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Acquire {
-    /// For whom.
-    pub session: SessionId,
-    /// None: the session's next number, which the answer names.
-    pub number: Option<RequestNumber>,
-    /// The client repeats nothing below it but what waits or holds.
-    pub mark: RequestNumber,
-    /// What to hold, all or none.
-    pub parts: Vec<AcquirePart>,
-    /// How long to wait.
-    pub wait: Wait,
-    /// A task, for the search of wait cycles.
-    pub owner: Option<OwnerLabel>,
-}
-
-/// One lock of an acquire.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct AcquirePart {
-    /// Which lock.
-    pub lock: LockName,
-    /// How.
-    pub mode: Mode,
-    /// Slots that the lock has; 1 unless it is a semaphore.
-    pub capacity: u32,
-    /// Slots wanted.
-    pub permits: u32,
-    /// How long the slot stays closed if the session expires.
-    pub delay: LockDelay,
-    /// Guards that cover everything the lock protects; empty skips nothing.
-    pub fenced_by: Vec<GuardName>,
-}
-
-/// Frees what an acquisition holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Release {
-    /// Whose.
-    pub acquisition: AcquisitionId,
-    /// Which part; none means all.
-    pub part: Option<(LockName, Slot)>,
-    /// Under which token.
-    pub token: Token,
-}
-
-/// Ends an acquisition in whatever state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cancel {
-    /// Which.
-    pub acquisition: AcquisitionId,
-}
-
 /// Ends a lock-delay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndLockDelay {
@@ -271,6 +235,12 @@ impl Command {
             Self::Acquire(acquire) => Some(acquire.session),
             Self::Release(release) => Some(release.acquisition.session),
             Self::Cancel(cancel) => Some(cancel.acquisition.session),
+            Self::AcquireOnTerms(asked) => Some(asked.acquire.session),
+            Self::Downgrade(downgrade) => Some(downgrade.acquisition.session),
+            Self::HandOver(hand_over) => Some(hand_over.acquisition.session),
+            Self::SetMetadata(set) => Some(set.acquisition.session),
+            Self::SetBaton(set) => Some(set.acquisition.session),
+            Self::ReportProgress(report) => Some(report.acquisition.session),
             Self::Found(_)
             | Self::LeaderReady(_)
             | Self::OpenSession(_)
@@ -278,7 +248,17 @@ impl Command {
             | Self::EndLockDelay(_)
             | Self::EndWait(_)
             | Self::PublishKey(_)
-            | Self::SetHistory(_) => None,
+            | Self::SetHistory(_)
+            | Self::EndOverdue(_)
+            | Self::KeepSessions(_)
+            | Self::Tick(_)
+            | Self::BreakLock(_)
+            | Self::EndSession(_)
+            | Self::SetCapacity(_)
+            | Self::SetDelayRule(_)
+            | Self::SetLimits(_)
+            | Self::ConfirmFloor(_)
+            | Self::SetVersion(_) => None,
         }
     }
 
@@ -297,6 +277,22 @@ impl Command {
             Self::EndWait(_) => "end_wait",
             Self::PublishKey(_) => "publish_key",
             Self::SetHistory(_) => "set_history",
+            Self::AcquireOnTerms(_) => "acquire_on_terms",
+            Self::Downgrade(_) => "downgrade",
+            Self::HandOver(_) => "hand_over",
+            Self::SetMetadata(_) => "set_metadata",
+            Self::SetBaton(_) => "set_baton",
+            Self::ReportProgress(_) => "report_progress",
+            Self::EndOverdue(_) => "end_overdue",
+            Self::KeepSessions(_) => "keep_sessions",
+            Self::Tick(_) => "tick",
+            Self::BreakLock(_) => "break_lock",
+            Self::EndSession(_) => "end_session",
+            Self::SetCapacity(_) => "set_capacity",
+            Self::SetDelayRule(_) => "set_delay_rule",
+            Self::SetLimits(_) => "set_limits",
+            Self::ConfirmFloor(_) => "confirm_floor",
+            Self::SetVersion(_) => "set_version",
         }
     }
 
@@ -314,7 +310,23 @@ impl Command {
             | Self::EndLockDelay(_)
             | Self::EndWait(_)
             | Self::PublishKey(_) => 1,
-            Self::SetHistory(_) => 2,
+            Self::SetHistory(_)
+            | Self::AcquireOnTerms(_)
+            | Self::Downgrade(_)
+            | Self::HandOver(_)
+            | Self::SetMetadata(_)
+            | Self::SetBaton(_)
+            | Self::ReportProgress(_)
+            | Self::EndOverdue(_)
+            | Self::KeepSessions(_)
+            | Self::Tick(_)
+            | Self::BreakLock(_)
+            | Self::EndSession(_)
+            | Self::SetCapacity(_)
+            | Self::SetDelayRule(_)
+            | Self::SetLimits(_)
+            | Self::ConfirmFloor(_)
+            | Self::SetVersion(_) => 2,
         }
     }
 }

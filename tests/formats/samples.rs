@@ -33,6 +33,22 @@ pub(super) fn kind(envelope: &Envelope) -> usize {
         Command::EndWait(_) => 9,
         Command::PublishKey(_) => 10,
         Command::SetHistory(_) => 11,
+        Command::AcquireOnTerms(_) => 12,
+        Command::Downgrade(_) => 13,
+        Command::HandOver(_) => 14,
+        Command::SetMetadata(_) => 15,
+        Command::SetBaton(_) => 16,
+        Command::ReportProgress(_) => 17,
+        Command::EndOverdue(_) => 18,
+        Command::KeepSessions(_) => 19,
+        Command::Tick(_) => 20,
+        Command::BreakLock(_) => 21,
+        Command::EndSession(_) => 22,
+        Command::SetCapacity(_) => 23,
+        Command::SetDelayRule(_) => 24,
+        Command::SetLimits(_) => 25,
+        Command::ConfirmFloor(_) => 26,
+        Command::SetVersion(_) => 27,
     }
 }
 

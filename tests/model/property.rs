@@ -231,7 +231,17 @@ fn happenings(applied: &Applied) -> Vec<Happened> {
         | Event::LeaderReady { .. }
         | Event::Contended { .. }
         | Event::Refused { .. }
-        | Event::KeyPublished { .. } => None,
+        | Event::KeyPublished { .. }
+        | Event::MetadataSet { .. }
+        | Event::ProgressReported { .. }
+        | Event::SessionKept { .. }
+        | Event::Ticked
+        | Event::Broken { .. }
+        | Event::SessionTakenOver { .. }
+        | Event::CapacitySet { .. }
+        | Event::FloorConfirmed { .. }
+        | Event::CycleSearchGivenUp { .. }
+        | Event::VersionSet { .. } => None,
     };
     let mut happened: Vec<_> = applied.events.iter().filter_map(told).collect();
     happened.sort();

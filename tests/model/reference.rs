@@ -13,7 +13,7 @@ use palisade_core::ids::{
 };
 use palisade_core::limits::{HISTORY_MAX, Limits};
 use palisade_core::mode::Mode;
-use palisade_core::reply::{BadArgument, Ended, HolderView, LimitName, Refusal, Reply};
+use palisade_core::reply::{BadArgument, Ended, HolderView, LimitName, NotYet, Refusal, Reply};
 use palisade_core::table::Presented;
 use palisade_core::token::{Token, TokenBase};
 
@@ -150,6 +150,7 @@ impl Reference {
             }
             // A second founding changes nothing; keys are not modelled.
             Command::Found(_) | Command::PublishKey(_) => Reply::Done,
+            _ => Reply::Refused(Refusal::NotYet(NotYet::ThisCommand)),
         };
         self.grant_all();
         self.happened.sort();
@@ -296,7 +297,7 @@ impl Reference {
             }
             State::Holds { token, since, since_wall } => {
                 let session = self.sessions.iter().find(|session| session.id == request.id.session);
-                self.past.end(EndedHold {
+                let ended = EndedHold {
                     number: 0,
                     lock: part.lock.clone(),
                     slot: Slot(0),
@@ -309,7 +310,8 @@ impl Reference {
                     ended: how,
                     end: self.now,
                     ended_at: self.wall,
-                });
+                };
+                self.past.end(ended, self.limits.predecessors_max);
                 request.state = State::Ended { how, token: Some(token) };
                 self.happened.push(Happened::HoldEnded(request.id, part.lock.clone(), token, how));
                 let delay = part.delay.millis();

@@ -67,12 +67,15 @@ impl Reference {
                     mode: Mode::Exclusive,
                     token: *token,
                     delay: part.delay.millis(),
+                    inherited: self.past.inherited(&part.lock),
                 });
                 let grant_index = self.base.get() + since.0;
                 Ok(Reply::Granted(Grant {
                     acquisition: known.id,
                     grant_index,
                     parts: parts.into_iter().collect(),
+                    hold_max: None,
+                    progress_every: None,
                 }))
             }
             State::Ended { how, token } => {

@@ -47,6 +47,9 @@ impl Sight {
             Kind::HoldEnded => assert_eq!(self.held.remove(&lock), Some(token), "{event:?}"),
             Kind::Queued | Kind::WaitEnded => {}
             Kind::DelayStarted | Kind::DelayEnded | Kind::Unspecified => panic!("nobody expired: {event:?}"),
+            Kind::Metadata | Kind::Broken | Kind::Capacity | Kind::Confirmed => {
+                panic!("nobody asked for that: {event:?}")
+            }
         }
     }
 }

@@ -104,6 +104,10 @@ fn word(event: &v1::LockEvent) -> &'static str {
         Kind::WaitEnded => "wait ended",
         Kind::DelayStarted => "delay started",
         Kind::DelayEnded => "delay ended",
+        Kind::Metadata => "metadata",
+        Kind::Broken => "broken",
+        Kind::Capacity => "capacity",
+        Kind::Confirmed => "confirmed",
         Kind::Unspecified => "unknown",
     }
 }
@@ -120,6 +124,10 @@ fn line(event: &v1::LockEvent) -> String {
             format!("for {}", crate::output::span(std::time::Duration::from_millis(event.delay_ms)))
         }
         Kind::DelayEnded => format!("began at index {}", event.began),
+        Kind::Metadata => format!("{}  {who}", event.metadata.escape_ascii()),
+        Kind::Broken => format!("token {}  by {}", event.token, event.by),
+        Kind::Capacity => format!("{} slots", event.capacity),
+        Kind::Confirmed => format!("by guard {}", event.by),
         Kind::Unspecified => String::new(),
     };
     let slot = if event.slot == 0 { String::new() } else { format!("[{}]", event.slot) };
@@ -156,11 +164,11 @@ fn script(watched: &Watched, position: Position) -> Value {
 
 fn event_json(event: &v1::LockEvent) -> Value {
     let kind = event.kind();
-    let holds = matches!(kind, Kind::Granted | Kind::HoldEnded);
+    let holds = matches!(kind, Kind::Granted | Kind::HoldEnded | Kind::Broken);
     json!({
         "event": word(event),
         "lock": event.lock,
-        "slot": (!matches!(kind, Kind::Queued | Kind::WaitEnded)).then_some(event.slot),
+        "slot": (!matches!(kind, Kind::Queued | Kind::WaitEnded | Kind::Metadata | Kind::Capacity)).then_some(event.slot),
         "session": event.acquisition.as_ref().map(|id| wide(id.session)),
         "number": event.acquisition.as_ref().map(|id| wide(id.number)),
         "client": event.acquisition.as_ref().map(|_| event.client.as_str()),
@@ -169,6 +177,9 @@ fn event_json(event: &v1::LockEvent) -> Value {
         "ended": view::ended(event.ended),
         "delay_ms": (kind == Kind::DelayStarted).then(|| wide(event.delay_ms)),
         "began": (kind == Kind::DelayEnded).then(|| wide(event.began)),
+        "metadata": matches!(kind, Kind::Granted | Kind::Metadata).then(|| event.metadata.escape_ascii().to_string()),
+        "by": (!event.by.is_empty()).then_some(event.by.as_str()),
+        "capacity": (kind == Kind::Capacity).then_some(event.capacity),
     })
 }
 

@@ -51,6 +51,7 @@ impl AcquireSpec {
             wait: Some(v1::Wait { kind: Some(kind) }),
             owner: String::new(),
             want_sequencer: self.with_sequencer,
+            ..v1::Acquire::default()
         }
     }
 

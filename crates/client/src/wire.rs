@@ -39,6 +39,7 @@ pub(crate) fn meaning(error: &v1::Error) -> Meaning {
             let ended = words::ended_from(error.ended).unwrap_or(Ended::Forgotten);
             Meaning::SessionOver(LostReason::Ended(ended))
         }
+        ErrorName::TakenOver => Meaning::SessionOver(LostReason::Ended(Ended::TakenOver)),
         ErrorName::Unauthenticated => Meaning::NotBound,
         ErrorName::SecretTaken
         | ErrorName::BelowMark
@@ -58,6 +59,14 @@ pub(crate) fn meaning(error: &v1::Error) -> Meaning {
         | ErrorName::Forged
         | ErrorName::TooLarge
         | ErrorName::NoSuchCall
+        | ErrorName::WouldDeadlock
+        | ErrorName::NobodyToHandTo
+        | ErrorName::DelayOutOfBounds
+        | ErrorName::NotInUse
+        | ErrorName::VersionDiffers
+        | ErrorName::Overdue
+        | ErrorName::Broken
+        | ErrorName::Cancelled
         | ErrorName::Defect => Meaning::Final,
     }
 }

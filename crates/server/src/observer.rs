@@ -86,6 +86,12 @@ fn tell(coordinator: &Coordinator, event: &Event, index: u64, table: &LockTable)
                 to.event(wire);
             }
         }
+        Event::HoldEnded { acquisition, ended: Ended::Overdue | Ended::Broken, .. } => {
+            let Some(to) = waiters.of_acquisition(*acquisition) else { return };
+            if let Some(wire) = convert::session::event(event, index) {
+                to.event(wire);
+            }
+        }
         Event::Contended { holder, .. } => {
             let Some(to) = waiters.of_acquisition(*holder) else { return };
             if let Some(wire) = convert::session::event(event, index) {
@@ -101,7 +107,17 @@ fn tell(coordinator: &Coordinator, event: &Event, index: u64, table: &LockTable)
         | Event::DelayStarted { .. }
         | Event::DelayEnded { .. }
         | Event::Refused { .. }
-        | Event::KeyPublished { .. } => {}
+        | Event::KeyPublished { .. }
+        | Event::MetadataSet { .. }
+        | Event::ProgressReported { .. }
+        | Event::SessionKept { .. }
+        | Event::Ticked
+        | Event::Broken { .. }
+        | Event::SessionTakenOver { .. }
+        | Event::CapacitySet { .. }
+        | Event::FloorConfirmed { .. }
+        | Event::CycleSearchGivenUp { .. }
+        | Event::VersionSet { .. } => {}
     }
 }
 
@@ -140,12 +156,32 @@ fn audit(at: EntryAt, event: &Event) {
         Event::Refused { session, refusal } => {
             tracing::debug!(target: "audit", index, session = session.0, ?refusal, "refused");
         }
+        Event::Broken { lock, slot, token, by } => {
+            tracing::info!(target: "audit", index, token = token.get(), %lock, slot = slot.0, %by, "broken");
+        }
+        Event::SessionTakenOver { session, by } => {
+            tracing::info!(target: "audit", index, session = session.0, by = by.0, "session taken over");
+        }
+        Event::CapacitySet { lock, capacity } => {
+            tracing::info!(target: "audit", index, %lock, capacity, "capacity set");
+        }
+        Event::FloorConfirmed { lock, slot, guard } => {
+            tracing::info!(target: "audit", index, %lock, slot = slot.0, %guard, "floor confirmed");
+        }
+        Event::VersionSet { version } => {
+            tracing::info!(target: "audit", index, version = version.0, "cluster version set");
+        }
         Event::Founded
         | Event::Queued { .. }
         | Event::Contended { .. }
         | Event::WaitEnded { .. }
         | Event::DelayStarted { .. }
         | Event::DelayEnded { .. }
-        | Event::KeyPublished { .. } => {}
+        | Event::KeyPublished { .. }
+        | Event::MetadataSet { .. }
+        | Event::ProgressReported { .. }
+        | Event::SessionKept { .. }
+        | Event::Ticked
+        | Event::CycleSearchGivenUp { .. } => {}
     }
 }

@@ -138,7 +138,19 @@ impl Call {
             | request::Op::ListLocks(_)
             | request::Op::History(_)
             | request::Op::Audit(_)
-            | request::Op::ListSessions(_) => true,
+            | request::Op::ListSessions(_)
+            | request::Op::Downgrade(_)
+            | request::Op::HandOver(_)
+            | request::Op::SetMetadata(_)
+            | request::Op::SetBaton(_)
+            | request::Op::ReportProgress(_)
+            | request::Op::ConfirmFloor(_)
+            | request::Op::BreakLock(_)
+            | request::Op::EndSession(_)
+            | request::Op::SetCapacity(_)
+            | request::Op::SetDelayRule(_)
+            | request::Op::SetSettings(_)
+            | request::Op::GetSettings(_) => true,
         }
     }
 

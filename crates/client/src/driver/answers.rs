@@ -287,6 +287,8 @@ impl Driver {
             Some(v1::event::What::WaitEnded(ended)) => {
                 self.refused(session, ended.number, ended.error.unwrap_or_default());
             }
+            // The guard learns it with the next answer that says so.
+            Some(v1::event::What::HoldEnded(_)) => {}
             Some(v1::event::What::SessionEnded(ended)) => {
                 let ended = words::ended_from(ended.ended).unwrap_or(Ended::Forgotten);
                 self.lose(session, LostReason::Ended(ended));

@@ -282,6 +282,7 @@ impl Driver {
             ttl_ms: u64::try_from(self.settings.ttl.as_millis()).unwrap_or(u64::MAX),
             client: self.settings.name.as_str().to_owned(),
             secret_hash: opening.secret_hash.clone(),
+            replaces: None,
         };
         Prepared::Send { session: 0, message: Message::Open(open) }
     }

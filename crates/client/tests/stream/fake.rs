@@ -216,7 +216,7 @@ impl Stream {
     }
 
     pub(crate) async fn opened(&self, to: &v1::Request, session: u64) {
-        let opened = v1::SessionOpened { session, ttl_ms: 10_000, secret: Vec::new() };
+        let opened = v1::SessionOpened { session, ttl_ms: 10_000, ..v1::SessionOpened::default() };
         self.respond(to, Answer::Opened(opened)).await;
     }
 
@@ -241,9 +241,10 @@ pub(crate) fn granted(session: u64, number: u64, token: u64) -> v1::Grant {
         mode: v1::Mode::Exclusive.into(),
         token,
         lock_delay_ms: 15_000,
+        inherited: None,
     };
     let acquisition = Some(v1::AcquisitionId { session, number });
-    v1::Grant { acquisition, grant_index: token, parts: vec![part], sequencers: Vec::new() }
+    v1::Grant { acquisition, grant_index: token, parts: vec![part], ..v1::Grant::default() }
 }
 
 /// What a request asks for.

@@ -14,13 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::HistorySizes;
 use crate::ids::{
-    AcquisitionId, ClientName, ClusterId, ClusterName, GuardName, Incarnation, KeyId, LockName, LogIndex,
-    Millis, NodeId, NodeName, OwnerLabel, Principal, RequestNumber, SecretHash, SessionId, Slot, Term,
-    WallTime,
+    AcquisitionId, ClientName, ClusterId, ClusterName, Incarnation, KeyId, LockName, LogIndex, Millis,
+    NodeId, NodeName, Principal, SecretHash, SessionId, Slot, Term, WallTime,
 };
 use crate::limits::Limits;
-use crate::mode::Mode;
-use crate::token::{Token, TokenBase};
+use crate::token::TokenBase;
 
 pub use self::clock::{EndOverdue, KeepSessions, Overdue, Tick};
 pub use self::holder::{

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ClusterVersion;
+use crate::history::HistorySizes;
 use crate::ids::{GuardName, LockName, LockPrefix, Millis, Principal, SessionId, Slot};
 use crate::limits::{Limits, MoreLimits};
 use crate::lock::DelayRule;
@@ -59,6 +60,8 @@ pub struct SetLimits {
     pub limits: Limits,
     /// Those that came later.
     pub more: MoreLimits,
+    /// Of the history.
+    pub history: HistorySizes,
 }
 
 /// A guard has made a floor of a slot durable: it will accept nothing below it.

@@ -93,6 +93,7 @@ pub fn lock_view(view: &LockView, base: TokenBase, applied: LogIndex) -> v1::Loc
         predecessor: view.predecessor.as_ref().map(|predecessor| predecessor_view(predecessor, base)),
         token_base: base.get(),
         index: base.at(applied),
+        ..v1::LockView::default()
     }
 }
 
@@ -122,6 +123,9 @@ fn slot_view(view: &SlotView, base: TokenBase) -> v1::SlotView {
                 ended_token: delay.ended.get(),
                 delay_ms: delay.delay.0,
                 left_ms: 0,
+                guards: delay.guards.iter().map(|guard| guard.as_str().to_owned()).collect(),
+                confirmed: delay.confirmed.iter().map(|guard| guard.as_str().to_owned()).collect(),
+                kept_for: delay.kept_for.map(words::acquisition),
             })),
         },
     }
@@ -134,6 +138,7 @@ fn waiter_view(view: &WaiterView, base: TokenBase) -> v1::WaiterView {
         enqueued_at_us: view.arrived_at.0,
         enqueue_index: base.at(view.arrived),
         owner: view.owner.as_ref().map(|owner| owner.as_str().to_owned()).unwrap_or_default(),
+        ..v1::WaiterView::default()
     }
 }
 
@@ -239,6 +244,8 @@ mod tests {
             ended: Token::new(1_034).expect("a token"),
             delay: Millis(15_000),
             guards: Vec::new(),
+            confirmed: Default::default(),
+            kept_for: None,
         };
         let view = LockView { slots: vec![SlotView::Delayed { slot: Slot(0), delay }], ..view() };
         let shown = lock_view(&view, base(), LogIndex(60));

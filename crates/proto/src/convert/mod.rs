@@ -4,10 +4,13 @@
 //! to change. What is checked is what no state of the cluster could make right; the table checks it again, because
 //! entries of the log are not taken on trust.
 
+mod bad_argument;
 pub mod cluster;
 pub mod error;
+pub mod holder;
 pub mod json;
 pub mod lock;
+pub mod operator;
 pub mod refusal;
 pub mod sequencer;
 pub mod session;

@@ -1,10 +1,10 @@
 //! A refusal of the table as an error that says enough to act on.
 
-use palisade_core::limits::{
-    CAPACITY_MAX, GUARDS_MAX, HISTORY_MAX, LOCK_DELAY_MAX, PARTS_MAX, TTL_MAX, TTL_MIN, WAIT_MAX,
-};
-use palisade_core::reply::{BadArgument, Ended, HolderView, LimitName, NotYet, Refusal};
+use std::fmt::Write;
 
+use palisade_core::reply::{Cycle, CycleStep, Ended, HolderView, Refusal};
+
+use super::bad_argument::{advice, bad_argument, feature, name_of};
 use super::error::ErrorName;
 use super::words;
 use crate::v1;
@@ -65,6 +65,39 @@ pub fn refusal(refusal: &Refusal) -> v1::Error {
             "the cluster's version does not know {} yet: every node must run a version that does",
             feature(*what)
         )),
+        Refusal::WouldDeadlock(cycle) => deadlock(cycle),
+        Refusal::NobodyToHandTo { to, waiting } => v1::Error {
+            waiting: *waiting,
+            ..ErrorName::NobodyToHandTo.error(match to {
+                Some(session) => format!(
+                    "session {session} has no waiter that could be granted the slot now ({waiting} waiting); it is kept"
+                ),
+                None => format!("no waiter could be granted the slot now ({waiting} waiting); it is kept"),
+            })
+        },
+        Refusal::DelayOutOfBounds { prefix, least, most } => v1::Error {
+            limit: most.0,
+            ..ErrorName::DelayOutOfBounds.error(format!(
+                "locks below {:?} have lock-delays of {least} to {most} ms: name one inside, or none",
+                prefix.as_str()
+            ))
+        },
+        Refusal::TooManyPermits { capacity, permits } => v1::Error {
+            limit: u64::from(*capacity),
+            ..ErrorName::CapacityDiffers.error(format!(
+                "an operator set the capacity to {capacity}, and {permits} permits were asked: ask for fewer"
+            ))
+        },
+        Refusal::NotInUse => ErrorName::NotInUse
+            .error("nobody holds or awaits the lock, and it is in no lock-delay: the next acquire names its capacity"),
+        Refusal::SecretWrong => {
+            ErrorName::Unauthenticated.error("the secret is not that of the session to be replaced; nothing was taken over")
+        }
+        Refusal::Version { present, newest } => v1::Error {
+            limit: u64::from(*newest),
+            ..ErrorName::VersionDiffers
+                .error(format!("the cluster is at version {present} and can go to {newest} at most; it never goes back"))
+        },
         Refusal::NotFounded => {
             ErrorName::NotFounded.error("the cluster is not founded yet: are all its initial members up?")
         }
@@ -89,7 +122,7 @@ pub fn session_ended(ended: Ended) -> v1::Error {
             (ErrorName::SessionClosed, "the session was closed: open a new one, and acquire again".to_owned())
         }
         Ended::TakenOver => (
-            ErrorName::SessionEnded,
+            ErrorName::TakenOver,
             "the session was taken over by a newer process: stop, and take nothing over".to_owned(),
         ),
         Ended::Released
@@ -101,7 +134,8 @@ pub fn session_ended(ended: Ended) -> v1::Error {
         | Ended::TimedOut
         | Ended::Refused
         | Ended::Forgotten
-        | Ended::Restored => (
+        | Ended::Restored
+        | Ended::Deadlocked => (
             ErrorName::SessionEnded,
             format!("the session is over ({}): stop work, open a new one, and acquire again", ended.words()),
         ),
@@ -109,9 +143,39 @@ pub fn session_ended(ended: Ended) -> v1::Error {
     v1::Error { ended: words::ended(ended).into(), ..name.error(message) }
 }
 
-/// A wait ended so, without a grant.
-pub fn wait_ended(ended: Ended) -> v1::Error {
+/// The cycle, in names that a person understands.
+fn deadlock(cycle: &Cycle) -> v1::Error {
+    let mut words = String::from("this would be a wait without end: ");
+    for (at, step) in cycle.steps.iter().enumerate() {
+        let next = &cycle.steps[(at + 1) % cycle.steps.len()];
+        let comma = if at == 0 { "" } else { ", " };
+        // Writing to a string cannot fail.
+        let _ = write!(words, "{comma}{} waits for {}, which {} has", named(step), step.lock, named(next));
+    }
+    words.push_str(". Nothing took effect: release what is held, and acquire all at once, or in one order");
+    let steps = cycle.steps.iter().map(|step| v1::CycleStep {
+        owner: step.owner.as_str().to_owned(),
+        client: step.client.as_str().to_owned(),
+        acquisition: Some(words::acquisition(step.acquisition)),
+        lock: step.lock.as_str().to_owned(),
+    });
+    v1::Error { cycle: steps.collect(), ..ErrorName::WouldDeadlock.error(words) }
+}
+
+fn named(step: &CycleStep) -> String {
+    match step.client.as_str() {
+        "" => format!("{:?}", step.owner.as_str()),
+        client => format!("{:?} of {client:?}", step.owner.as_str()),
+    }
+}
+
+/// A wait ended so, without a grant; `cycle` where it ended to break one.
+pub fn wait_ended(ended: Ended, cycle: Option<&Cycle>) -> v1::Error {
     match ended {
+        Ended::Deadlocked => {
+            let error = cycle.map_or_else(|| already_ended(ended), deadlock);
+            v1::Error { ended: words::ended(ended).into(), ..error }
+        }
         Ended::TimedOut => v1::Error {
             ended: words::ended(ended).into(),
             ..ErrorName::WaitTimedOut
@@ -131,12 +195,25 @@ pub fn wait_ended(ended: Ended) -> v1::Error {
 }
 
 fn already_ended(ended: Ended) -> v1::Error {
-    if ended == Ended::TimedOut {
-        return wait_ended(ended);
-    }
+    let name = match ended {
+        Ended::TimedOut => return wait_ended(ended, None),
+        Ended::Overdue => ErrorName::Overdue,
+        Ended::Broken => ErrorName::Broken,
+        Ended::Cancelled => ErrorName::Cancelled,
+        Ended::TakenOver => ErrorName::TakenOver,
+        Ended::Deadlocked => ErrorName::WouldDeadlock,
+        Ended::Released
+        | Ended::HandedOver
+        | Ended::Closed
+        | Ended::Expired
+        | Ended::ByOperator
+        | Ended::Refused
+        | Ended::Forgotten
+        | Ended::Restored => ErrorName::AlreadyEnded,
+    };
     v1::Error {
         ended: words::ended(ended).into(),
-        ..ErrorName::AlreadyEnded.error(format!(
+        ..name.error(format!(
             "this acquisition is over ({}) and is never acquired again: acquire under a new number",
             ended.words()
         ))
@@ -162,68 +239,11 @@ fn describe(holder: &HolderView) -> String {
     format!("{client} (session {}) under token {} since {since}", holder.acquisition.session, holder.token)
 }
 
-fn bad_argument(what: BadArgument) -> v1::Error {
-    let max = |bound: usize| u64::try_from(bound).unwrap_or(u64::MAX);
-    let (limit, message) = match what {
-        BadArgument::NumberReused => {
-            (0, "this number is known with another content: a repeat must be the same request".to_owned())
-        }
-        BadArgument::NumberZero => (0, "a number is 0; numbers begin at 1".to_owned()),
-        BadArgument::Parts => (max(PARTS_MAX), format!("an acquire names 1 to {PARTS_MAX} locks")),
-        BadArgument::LockTwice => (0, "a lock is named twice: name it once, with permits".to_owned()),
-        BadArgument::Capacity => (CAPACITY_MAX.into(), format!("a capacity is 1 to {CAPACITY_MAX}")),
-        BadArgument::Permits => (0, "permits are 1 to the capacity".to_owned()),
-        BadArgument::LockDelay => (LOCK_DELAY_MAX.0, format!("a lock-delay is at most {LOCK_DELAY_MAX} ms")),
-        BadArgument::Ttl => (TTL_MAX.0, format!("a TTL is {TTL_MIN} to {TTL_MAX} ms")),
-        BadArgument::Wait => (WAIT_MAX.0, format!("a bounded wait is 1 to {WAIT_MAX} ms")),
-        BadArgument::Guards => (max(GUARDS_MAX), format!("a part names at most {GUARDS_MAX} guards")),
-        BadArgument::Key => (0, "the key id is known with other bytes".to_owned()),
-        BadArgument::HistorySize => (
-            u64::from(HISTORY_MAX),
-            format!("a history of more than {HISTORY_MAX} ended holds was asked for; ask for fewer"),
-        ),
-    };
-    v1::Error { limit, ..ErrorName::BadArgument.error(message) }
-}
-
-fn name_of(limit: LimitName) -> &'static str {
-    match limit {
-        LimitName::Sessions => "sessions",
-        LimitName::Locks => "locks",
-        LimitName::AcquisitionsPerSession => "acquisitions a session",
-        LimitName::WaitersPerLock => "waiters a lock",
-        LimitName::OutcomesPerSession => "remembered outcomes a session",
-        LimitName::Keys => "signing keys",
-    }
-}
-
-fn advice(limit: LimitName) -> &'static str {
-    match limit {
-        LimitName::Sessions => {
-            "share one session in a process, close those that are not needed, or raise the limit"
-        }
-        LimitName::Locks => "release locks that are not needed, or raise the limit",
-        LimitName::AcquisitionsPerSession => "release or cancel some first",
-        LimitName::WaitersPerLock => "try again later",
-        LimitName::OutcomesPerSession => "send a higher mark, so that ended requests can be forgotten",
-        LimitName::Keys => "remove nodes that are gone",
-    }
-}
-
-fn feature(what: NotYet) -> &'static str {
-    match what {
-        NotYet::SharedMode => "shared mode",
-        NotYet::SeveralLocks => "acquiring several locks at once",
-        NotYet::Semaphores => "a capacity above 1",
-        NotYet::TakingOver => "taking over a session",
-        NotYet::ThisCommand => "this kind of command",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use palisade_core::ids::{AcquisitionId, ClientName, Millis, RequestNumber, SessionId, WallTime};
     use palisade_core::mode::Mode;
+    use palisade_core::reply::{BadArgument, LimitName};
     use palisade_core::token::Token;
 
     use super::*;
@@ -268,7 +288,7 @@ mod tests {
         for (ended, name) in [
             (Ended::Expired, "SESSION_EXPIRED"),
             (Ended::Closed, "SESSION_CLOSED"),
-            (Ended::TakenOver, "SESSION_ENDED"),
+            (Ended::TakenOver, "TAKEN_OVER"),
             (Ended::ByOperator, "SESSION_ENDED"),
             (Ended::Restored, "SESSION_ENDED"),
         ] {
@@ -282,9 +302,9 @@ mod tests {
 
     #[test]
     fn a_wait_ends_by_its_bound_by_its_caller_or_with_its_session() {
-        assert_eq!(wait_ended(Ended::TimedOut).name, "WAIT_TIMED_OUT");
-        assert_eq!(wait_ended(Ended::Cancelled).name, "ALREADY_ENDED");
-        assert_eq!(wait_ended(Ended::Expired).name, "SESSION_EXPIRED");
+        assert_eq!(wait_ended(Ended::TimedOut, None).name, "WAIT_TIMED_OUT");
+        assert_eq!(wait_ended(Ended::Cancelled, None).name, "CANCELLED");
+        assert_eq!(wait_ended(Ended::Expired, None).name, "SESSION_EXPIRED");
         let repeat = refusal(&Refusal::AlreadyEnded { ended: Ended::TimedOut, superseded: None });
         assert_eq!(repeat.name, "WAIT_TIMED_OUT");
     }

@@ -2,9 +2,10 @@
 
 use palisade_core::history::{EndedHold, History};
 use palisade_core::ids::{
-    AcquisitionId, ClientName, Incarnation, LockName, LogIndex, Millis, Slot, WallTime,
+    AcquisitionId, ClientName, GuardName, Incarnation, LockName, LogIndex, Millis, Principal, Slot, WallTime,
 };
 use palisade_core::mode::Mode;
+use palisade_core::payload::Payload;
 use palisade_core::reply::Ended;
 use palisade_core::token::{Token, TokenBase};
 
@@ -72,6 +73,33 @@ pub enum What {
         token: Token,
         /// How.
         mode: Mode,
+        /// What it lets others read.
+        metadata: Payload,
+    },
+    /// What a holder lets others read changed.
+    Metadata {
+        /// Who.
+        who: Who,
+        /// Now.
+        metadata: Payload,
+    },
+    /// An operator takes the slot from its holders.
+    Broken {
+        /// Which slot.
+        slot: Slot,
+        /// Under which token.
+        token: Token,
+        /// Who asked.
+        by: Principal,
+    },
+    /// An operator set the capacity.
+    Capacity(u32),
+    /// A guard confirmed the floor that the slot's delay asks for.
+    Confirmed {
+        /// Which slot.
+        slot: Slot,
+        /// Which guard.
+        guard: GuardName,
     },
     /// A holder no longer holds.
     HoldEnded {
@@ -154,8 +182,9 @@ pub fn event(event: &LockEvent) -> v1::LockEvent {
             who = Some(waiter);
             Kind::Queued
         }
-        What::Granted { who: holder, slot, token, mode } => {
+        What::Granted { who: holder, slot, token, mode, metadata } => {
             who = Some(holder);
+            wire.metadata = metadata.as_bytes().to_vec();
             (wire.slot, wire.token, wire.mode) = (slot.0, token.get(), words::mode(*mode).into());
             Kind::Granted
         }
@@ -163,6 +192,23 @@ pub fn event(event: &LockEvent) -> v1::LockEvent {
             who = Some(holder);
             (wire.slot, wire.token, wire.ended) = (slot.0, token.get(), words::ended(*ended).into());
             Kind::HoldEnded
+        }
+        What::Metadata { who: holder, metadata } => {
+            who = Some(holder);
+            wire.metadata = metadata.as_bytes().to_vec();
+            Kind::Metadata
+        }
+        What::Broken { slot, token, by } => {
+            (wire.slot, wire.token, wire.by) = (slot.0, token.get(), by.as_str().to_owned());
+            Kind::Broken
+        }
+        What::Capacity(capacity) => {
+            wire.capacity = *capacity;
+            Kind::Capacity
+        }
+        What::Confirmed { slot, guard } => {
+            (wire.slot, wire.by) = (slot.0, guard.as_str().to_owned());
+            Kind::Confirmed
         }
         What::WaitEnded { who: waiter, ended } => {
             who = Some(waiter);

@@ -4,7 +4,8 @@ use palisade_core::ids::{
     AcquisitionId, ClientName, LockName, Millis, RequestNumber, SessionId, Slot, WallTime,
 };
 use palisade_core::mode::Mode;
-use palisade_core::reply::{Ended, Grant, GrantedPart, HolderView};
+use palisade_core::payload::Payload;
+use palisade_core::reply::{Ended, Grant, GrantedPart, HolderView, Inherited};
 use palisade_core::token::Token;
 
 use super::BadArgument;
@@ -68,6 +69,7 @@ pub fn ended(ended: Ended) -> v1::Ended {
         Ended::Refused => v1::Ended::Refused,
         Ended::Forgotten => v1::Ended::Forgotten,
         Ended::Restored => v1::Ended::Restored,
+        Ended::Deadlocked => v1::Ended::Deadlocked,
     }
 }
 
@@ -89,6 +91,7 @@ pub fn ended_from(number: i32) -> Option<Ended> {
         v1::Ended::Refused => Ended::Refused,
         v1::Ended::Forgotten => Ended::Forgotten,
         v1::Ended::Restored => Ended::Restored,
+        v1::Ended::Deadlocked => Ended::Deadlocked,
     })
 }
 
@@ -114,13 +117,46 @@ pub fn grant(grant: &Grant) -> v1::Grant {
         mode: mode(part.mode).into(),
         token: part.token.get(),
         lock_delay_ms: part.delay.0,
+        inherited: part.inherited.as_deref().map(inherited),
     });
     v1::Grant {
         acquisition: Some(acquisition(grant.acquisition)),
         grant_index: grant.grant_index,
         parts: parts.collect(),
         sequencers: Vec::new(),
+        hold_max_ms: millis(grant.hold_max),
+        progress_every_ms: millis(grant.progress_every),
     }
+}
+
+/// 0 where there is none.
+pub fn millis(bound: Option<Millis>) -> u64 {
+    bound.map_or(0, |bound| bound.0)
+}
+
+/// None where it is 0.
+pub fn millis_from(bound: u64) -> Option<Millis> {
+    (bound != 0).then_some(Millis(bound))
+}
+
+fn inherited(inherited: &Inherited) -> v1::Inherited {
+    v1::Inherited {
+        token: inherited.token.get(),
+        client: inherited.client.as_str().to_owned(),
+        ended: ended(inherited.ended).into(),
+        baton: inherited.baton.as_bytes().to_vec(),
+        baton_token: inherited.baton_token.map_or(0, Token::get),
+    }
+}
+
+fn inherited_from(inherited: &v1::Inherited) -> Result<Box<Inherited>, BadArgument> {
+    Ok(Box::new(Inherited {
+        token: token_from(inherited.token)?,
+        client: ClientName::new(&inherited.client)?,
+        ended: ended_from(inherited.ended).unwrap_or(Ended::Forgotten),
+        baton: Payload::new(&inherited.baton)?,
+        baton_token: (inherited.baton_token != 0).then(|| token_from(inherited.baton_token)).transpose()?,
+    }))
 }
 
 /// From the wire, at the client.
@@ -132,12 +168,15 @@ pub fn grant_from(grant: &v1::Grant) -> Result<Grant, BadArgument> {
             mode: mode_from(part.mode)?,
             token: token_from(part.token)?,
             delay: Millis(part.lock_delay_ms),
+            inherited: part.inherited.as_ref().map(inherited_from).transpose()?,
         })
     });
     Ok(Grant {
         acquisition: acquisition_from(grant.acquisition.as_ref())?,
         grant_index: grant.grant_index,
         parts: parts.collect::<Result<_, BadArgument>>()?,
+        hold_max: millis_from(grant.hold_max_ms),
+        progress_every: millis_from(grant.progress_every_ms),
     })
 }
 
@@ -150,7 +189,7 @@ pub fn holder(holder: &HolderView) -> v1::Holder {
         token: holder.token.get(),
         grant_index: holder.grant_index,
         granted_at_us: holder.granted_at.0,
-        signals: None,
+        ..v1::Holder::default()
     }
 }
 
@@ -217,7 +256,16 @@ mod tests {
                 mode: Mode::Shared,
                 token: Token::new(34).expect("a token"),
                 delay: Millis(15_000),
+                inherited: Some(Box::new(Inherited {
+                    token: Token::new(30).expect("a token"),
+                    client: ClientName::unnamed(),
+                    ended: Ended::Expired,
+                    baton: Payload::new(b"checkpoint 7").expect("short"),
+                    baton_token: Token::new(20),
+                })),
             }],
+            hold_max: Some(Millis(60_000)),
+            progress_every: None,
         };
         assert_eq!(grant_from(&grant(&granted)), Ok(granted.clone()));
         let mut forged = grant(&granted);

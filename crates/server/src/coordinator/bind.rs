@@ -44,7 +44,7 @@ impl Coordinator {
 fn bound(table: &LockTable, id: SessionId, session: &Session) -> v1::Bound {
     let listed = session.acquisitions.iter().map(|(number, acquisition)| {
         let grant = match acquisition.state {
-            AcquisitionState::Waiting => None,
+            AcquisitionState::Waiting | AcquisitionState::Kept { .. } => None,
             AcquisitionState::Holding { .. } => table.grant(AcquisitionId { session: id, number: *number }),
         };
         (*number, grant)

@@ -7,6 +7,7 @@ mod attachment;
 mod bind;
 mod check;
 mod history;
+mod operator;
 mod reads;
 mod renew;
 mod requests;

@@ -15,7 +15,7 @@ use crate::signer;
 
 impl Coordinator {
     /// Answers with what `read` finds, once a round that begins now has proved that this node still leads.
-    fn read_proved(
+    pub(super) fn read_proved(
         self: &Arc<Self>,
         to: &Arc<Attachment>,
         tag: u64,

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use palisade_core::command::{CloseSession, Command, OpenSession};
+use palisade_core::command::{AcquireOnTerms, CloseSession, Command, OpenSession, Replaces};
 use palisade_core::ids::{Millis, SecretHash, SessionId};
-use palisade_core::reply::Reply;
+use palisade_core::reply::{Reply, TookOver};
 use palisade_host::Moment;
 use palisade_proto::convert::{self, BadArgument};
 use palisade_proto::v1::{self, ClientFrame, Request, request, response};
 use palisade_raft::{Decided, Outcome, Proposal, Sink};
 
-use super::{Attachment, Coordinator};
+use super::{Attachment, Coordinator, operator};
 use crate::error;
 use crate::lease::Hold;
 
@@ -22,6 +22,8 @@ struct Ask {
     want_sequencer: bool,
     /// A secret that this node drew, for a caller that brought none.
     drawn: Option<[u8; 32]>,
+    /// The answer when the command took effect and had nothing else to say.
+    done: Option<response::Result>,
 }
 
 impl Coordinator {
@@ -60,7 +62,7 @@ impl Coordinator {
             return refuse(error::no_quorum());
         }
         let tag = request.tag;
-        let ask = Ask { tag, session, received, want_sequencer: false, drawn: None };
+        let ask = Ask { tag, session, received, want_sequencer: false, drawn: None, done: None };
         let Some(op) = &request.op else {
             return refuse(error::bad_argument("the request has no operation"));
         };
@@ -98,6 +100,19 @@ impl Coordinator {
                 self.list_sessions(to, tag, list);
                 None
             }
+            request::Op::ConfirmFloor(_)
+            | request::Op::BreakLock(_)
+            | request::Op::EndSession(_)
+            | request::Op::SetCapacity(_)
+            | request::Op::SetDelayRule(_)
+            | request::Op::SetSettings(_) => match self.operator_command(to, op) {
+                Ok(command) => Some(self.propose(to, Ask { done: operator::done(op), ..ask }, command, None)),
+                Err(error) => refuse(error),
+            },
+            request::Op::GetSettings(_) => {
+                self.get_settings(to, tag);
+                None
+            }
             _ if !to.may_speak_for(session) => refuse(error::unauthenticated(
                 "this stream may not speak for the session; bind it with its secret first",
             )),
@@ -110,9 +125,7 @@ impl Coordinator {
             }
             request::Op::Acquire(acquire) => {
                 let ask = Ask { want_sequencer: acquire.want_sequencer, ..ask };
-                let command =
-                    convert::lock::acquire(session, acquire, self.lock_delay_default()).map(Command::Acquire);
-                self.session_command(to, ask, command)
+                self.session_command(to, ask, self.acquire_command(session, acquire))
             }
             request::Op::Release(release) => {
                 let command = convert::lock::release(session, release).map(Command::Release);
@@ -122,7 +135,35 @@ impl Coordinator {
                 let command = convert::lock::cancel(session, cancel).map(Command::Cancel);
                 self.session_command(to, ask, command)
             }
+            request::Op::Downgrade(downgrade) => {
+                let command = convert::holder::downgrade(session, downgrade).map(Command::Downgrade);
+                self.session_command(to, ask, command)
+            }
+            request::Op::HandOver(hand_over) => {
+                let command = convert::holder::hand_over(session, hand_over).map(Command::HandOver);
+                self.session_command(to, ask, command)
+            }
+            request::Op::SetMetadata(set) => {
+                let command = convert::holder::set_metadata(session, set).map(Command::SetMetadata);
+                self.session_command(to, ask, command)
+            }
+            request::Op::SetBaton(set) => {
+                let command = convert::holder::set_baton(session, set).map(Command::SetBaton);
+                self.session_command(to, ask, command)
+            }
+            request::Op::ReportProgress(report) => {
+                let command = convert::holder::report_progress(session, report).map(Command::ReportProgress);
+                self.session_command(to, ask, command)
+            }
         }
+    }
+
+    fn acquire_command(&self, session: SessionId, message: &v1::Acquire) -> Result<Command, BadArgument> {
+        let acquire = convert::lock::acquire(session, message, self.lock_delay_default())?;
+        Ok(match convert::holder::terms(message)? {
+            None => Command::Acquire(acquire),
+            Some(terms) => Command::AcquireOnTerms(AcquireOnTerms { acquire, terms }),
+        })
     }
 
     fn lock_delay_default(&self) -> Millis {
@@ -158,7 +199,11 @@ impl Coordinator {
             owner: to.principal.clone(),
             client: asked.client,
             ttl: asked.ttl,
-            replaces: None,
+            replaces: asked.replaces.map(|replaced| Replaces {
+                session: replaced.session,
+                secret: hash_of(&replaced.secret),
+                proven_dead: replaced.proven_dead,
+            }),
         };
         Ok((Command::OpenSession(command), drawn))
     }
@@ -216,7 +261,8 @@ impl Coordinator {
         let Decided { index, reply, renewed } = decided;
         let mut session = ask.session;
         match &reply {
-            Reply::SessionOpened { session: opened, .. } => {
+            Reply::SessionOpened { session: opened, .. }
+            | Reply::TookOver(TookOver { session: opened, .. }) => {
                 session = *opened;
                 to.bind(*opened);
                 if !to.single {
@@ -234,7 +280,7 @@ impl Coordinator {
             }
             _ => {}
         }
-        let Some(mut result) = convert::session::reply(&reply) else { return };
+        let Some(mut result) = convert::session::reply(&reply).or(ask.done) else { return };
         match (&mut result, &reply) {
             (response::Result::Granted(wire), Reply::Granted(grant)) if ask.want_sequencer => {
                 if let Some(replica) = self.replica() {
@@ -277,5 +323,17 @@ fn op_name(op: &request::Op) -> &'static str {
         request::Op::History(_) => "history",
         request::Op::Audit(_) => "audit",
         request::Op::ListSessions(_) => "list_sessions",
+        request::Op::Downgrade(_) => "downgrade",
+        request::Op::HandOver(_) => "hand_over",
+        request::Op::SetMetadata(_) => "set_metadata",
+        request::Op::SetBaton(_) => "set_baton",
+        request::Op::ReportProgress(_) => "report_progress",
+        request::Op::ConfirmFloor(_) => "confirm_floor",
+        request::Op::BreakLock(_) => "break_lock",
+        request::Op::EndSession(_) => "end_session",
+        request::Op::SetCapacity(_) => "set_capacity",
+        request::Op::SetDelayRule(_) => "set_delay_rule",
+        request::Op::SetSettings(_) => "set_settings",
+        request::Op::GetSettings(_) => "get_settings",
     }
 }

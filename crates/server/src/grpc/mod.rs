@@ -2,6 +2,7 @@
 
 mod cluster;
 mod locks;
+mod operators;
 mod sequencers;
 mod sessions;
 mod watches;
@@ -20,6 +21,7 @@ pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Er
     let locks = v1::locks_server::LocksServer::new(locks::Locks(door.clone()));
     let sequencers = v1::sequencers_server::SequencersServer::new(sequencers::Sequencers(door.clone()));
     let watches = v1::watches_server::WatchesServer::new(watches::Watches(door.clone()));
+    let operators = v1::operators_server::OperatorsServer::new(operators::Operators(door.clone()));
     let cluster = v1::cluster_server::ClusterServer::new(cluster::Cluster(door.clone()));
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(palisade_proto::DESCRIPTORS)
@@ -28,6 +30,7 @@ pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Er
         .with_service_name("palisade.v1.Locks")
         .with_service_name("palisade.v1.Sequencers")
         .with_service_name("palisade.v1.Watches")
+        .with_service_name("palisade.v1.Operators")
         .with_service_name("palisade.v1.Cluster")
         .with_service_name("grpc.health.v1.Health")
         .build_v1()?;
@@ -35,6 +38,7 @@ pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Er
         .add_service(locks.max_decoding_message_size(max))
         .add_service(sequencers.max_decoding_message_size(max))
         .add_service(watches.max_decoding_message_size(max))
+        .add_service(operators.max_decoding_message_size(max))
         .add_service(cluster.max_decoding_message_size(max))
         .add_service(reflection))
 }

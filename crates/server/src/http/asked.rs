@@ -181,6 +181,7 @@ impl Acquire {
             wait: Some(v1::Wait { kind: Some(kind) }),
             owner: self.owner,
             want_sequencer: self.sequencer.unwrap_or(true),
+            ..v1::Acquire::default()
         })
     }
 }

@@ -53,6 +53,7 @@ async fn open(State(door): State<Door>, request: Request) -> Answer {
         ttl_ms: open.ttl_ms.0,
         client: open.client,
         secret_hash: secret_hash.unwrap_or_default(),
+        replaces: None,
     };
     let answer = single::call(&door, None, request::Op::Open(message), None).await?;
     let response::Result::Opened(opened) = answer.result else { return Err(unexpected()) };

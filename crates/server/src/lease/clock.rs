@@ -153,7 +153,17 @@ impl LeaseClock {
                 | Event::Contended { .. }
                 | Event::HoldEnded { .. }
                 | Event::Refused { .. }
-                | Event::KeyPublished { .. } => {}
+                | Event::KeyPublished { .. }
+                | Event::MetadataSet { .. }
+                | Event::ProgressReported { .. }
+                | Event::SessionKept { .. }
+                | Event::Ticked
+                | Event::Broken { .. }
+                | Event::SessionTakenOver { .. }
+                | Event::CapacitySet { .. }
+                | Event::FloorConfirmed { .. }
+                | Event::CycleSearchGivenUp { .. }
+                | Event::VersionSet { .. } => {}
             }
         }
         let Some(lease) = applied.renewed.and_then(|session| self.timers.sessions.get_mut(&session)) else {
@@ -296,7 +306,23 @@ impl LeaseClock {
             | Command::Release(_)
             | Command::Cancel(_)
             | Command::PublishKey(_)
-            | Command::SetHistory(_) => {}
+            | Command::SetHistory(_)
+            | Command::AcquireOnTerms(_)
+            | Command::Downgrade(_)
+            | Command::HandOver(_)
+            | Command::SetMetadata(_)
+            | Command::SetBaton(_)
+            | Command::ReportProgress(_)
+            | Command::EndOverdue(_)
+            | Command::KeepSessions(_)
+            | Command::Tick(_)
+            | Command::BreakLock(_)
+            | Command::EndSession(_)
+            | Command::SetCapacity(_)
+            | Command::SetDelayRule(_)
+            | Command::SetLimits(_)
+            | Command::ConfirmFloor(_)
+            | Command::SetVersion(_) => {}
         }
     }
 

@@ -243,7 +243,17 @@ impl Metrics {
                 | Event::DelayStarted { .. }
                 | Event::DelayEnded { .. }
                 | Event::Refused { .. }
-                | Event::KeyPublished { .. } => {}
+                | Event::KeyPublished { .. }
+                | Event::MetadataSet { .. }
+                | Event::ProgressReported { .. }
+                | Event::SessionKept { .. }
+                | Event::Ticked
+                | Event::Broken { .. }
+                | Event::SessionTakenOver { .. }
+                | Event::CapacitySet { .. }
+                | Event::FloorConfirmed { .. }
+                | Event::CycleSearchGivenUp { .. }
+                | Event::VersionSet { .. } => {}
             }
         }
         if matches!(command, Command::Release(_)) {
@@ -256,7 +266,15 @@ impl Metrics {
                 | Reply::SessionClosed
                 | Reply::Granted(_)
                 | Reply::Queued { .. }
-                | Reply::Cancelled(_) => ReleaseResult::NotHeld,
+                | Reply::Cancelled(_)
+                | Reply::Downgraded(_)
+                | Reply::HandedOver { .. }
+                | Reply::Written { .. }
+                | Reply::Reported
+                | Reply::Broken { .. }
+                | Reply::Stopped { .. }
+                | Reply::TookOver(_)
+                | Reply::Kept { .. } => ReleaseResult::NotHeld,
             });
         }
     }

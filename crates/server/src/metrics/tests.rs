@@ -81,7 +81,13 @@ fn a_release_that_ends_a_hold_grants_the_next() {
     let metrics = Metrics::new();
     let lock = LockName::new("orders/7").expect("a name");
     let release = Command::Release(Release { acquisition: acquisition(), part: None, token: token() });
-    let grant = Grant { acquisition: acquisition(), grant_index: 40, parts: Vec::new() };
+    let grant = Grant {
+        acquisition: acquisition(),
+        grant_index: 40,
+        parts: Vec::new(),
+        hold_max: None,
+        progress_every: None,
+    };
     let ended = Ended::Released;
     let held = Event::HoldEnded { acquisition: acquisition(), lock, slot: Slot(0), token: token(), ended };
     metrics.applied(

@@ -2,6 +2,7 @@
 
 use palisade_core::event::Event;
 use palisade_core::ids::{AcquisitionId, ClientName, LogIndex, SessionId};
+use palisade_core::payload::Payload;
 use palisade_core::table::LockTable;
 use palisade_proto::convert::watch::{LockEvent, What};
 
@@ -21,8 +22,24 @@ pub(super) fn told(events: &[Event], table: &LockTable) -> Vec<LockEvent> {
                     slot: part.slot,
                     token: part.token,
                     mode: part.mode,
+                    metadata: metadata(table, grant.acquisition),
                 },
             })),
+            Event::MetadataSet { acquisition, locks, metadata } => {
+                let what = What::Metadata { who: who(table, *acquisition), metadata: metadata.clone() };
+                told.extend(locks.iter().cloned().map(|lock| LockEvent { lock, what: what.clone() }));
+            }
+            Event::Broken { lock, slot, token, by } => told.push(LockEvent {
+                lock: lock.clone(),
+                what: What::Broken { slot: *slot, token: *token, by: by.clone() },
+            }),
+            Event::CapacitySet { lock, capacity } => {
+                told.push(LockEvent { lock: lock.clone(), what: What::Capacity(*capacity) });
+            }
+            Event::FloorConfirmed { lock, slot, guard } => told.push(LockEvent {
+                lock: lock.clone(),
+                what: What::Confirmed { slot: *slot, guard: guard.clone() },
+            }),
             Event::HoldEnded { acquisition, lock, slot, token, ended } => told.push(LockEvent {
                 lock: lock.clone(),
                 what: What::HoldEnded {
@@ -32,7 +49,7 @@ pub(super) fn told(events: &[Event], table: &LockTable) -> Vec<LockEvent> {
                     ended: *ended,
                 },
             }),
-            Event::WaitEnded { acquisition, locks, ended } => {
+            Event::WaitEnded { acquisition, locks, ended, .. } => {
                 let what = What::WaitEnded { who: who(table, *acquisition), ended: *ended };
                 told.extend(locks.iter().cloned().map(|lock| LockEvent { lock, what: what.clone() }));
             }
@@ -50,10 +67,21 @@ pub(super) fn told(events: &[Event], table: &LockTable) -> Vec<LockEvent> {
             | Event::SessionEnded { .. }
             | Event::Contended { .. }
             | Event::Refused { .. }
-            | Event::KeyPublished { .. } => {}
+            | Event::KeyPublished { .. }
+            | Event::ProgressReported { .. }
+            | Event::SessionKept { .. }
+            | Event::Ticked
+            | Event::SessionTakenOver { .. }
+            | Event::CycleSearchGivenUp { .. }
+            | Event::VersionSet { .. } => {}
         }
     }
     told
+}
+
+fn metadata(table: &LockTable, id: AcquisitionId) -> Payload {
+    let acquisition = table.session(id.session).and_then(|session| session.acquisitions.get(&id.number));
+    acquisition.map(|acquisition| acquisition.terms.metadata.clone()).unwrap_or_default()
 }
 
 fn at(table: &LockTable, index: LogIndex) -> u64 {

@@ -91,6 +91,7 @@ impl Stutterer {
             ttl_ms: 5_000,
             client: "stutterer".to_owned(),
             secret_hash: hash(&self.secret),
+            replaces: None,
         };
         let opened = self.ask(request::Op::Open(open)).await?;
         let response::Result::Opened(opened) = opened else { return None };

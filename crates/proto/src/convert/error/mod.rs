@@ -1,13 +1,17 @@
 //! Errors as they leave a node: made here, named in [`ErrorName`], carried by a status of gRPC (SPEC 12).
 
 use palisade_core::ids::NameError;
+use palisade_core::limits::PAYLOAD_BYTES_MAX;
+use palisade_core::payload::PayloadTooLong;
 use tonic::Code;
 
 mod details;
+mod name;
 mod table;
 
 pub use self::details::{error_of, status_of};
-pub use self::table::{ErrorName, Row};
+pub use self::name::ErrorName;
+pub use self::table::Row;
 
 use crate::v1;
 
@@ -38,6 +42,12 @@ impl From<NameError> for BadArgument {
             NameError::Empty { .. } | NameError::Control { .. } => 0,
         };
         Self { text: error.to_string(), limit }
+    }
+}
+
+impl From<PayloadTooLong> for BadArgument {
+    fn from(error: PayloadTooLong) -> Self {
+        Self { text: error.to_string(), limit: PAYLOAD_BYTES_MAX as u64 }
     }
 }
 

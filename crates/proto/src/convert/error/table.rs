@@ -2,6 +2,8 @@
 
 use tonic::Code;
 
+use super::ErrorName;
+
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -19,106 +21,7 @@ pub struct Row {
     pub advice: &'static str,
 }
 
-/// Every refusal and failure that a caller can meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ErrorName {
-    /// No session of this number is known here.
-    SessionUnknown,
-    /// The session was not heard from.
-    SessionExpired,
-    /// The session was closed.
-    SessionClosed,
-    /// The session ended in another way.
-    SessionEnded,
-    /// The same secret opened a session for another identity.
-    SecretTaken,
-    /// The request's number is below the session's mark.
-    BelowMark,
-    /// The acquisition ended.
-    AlreadyEnded,
-    /// A field is out of bounds, or a known number came with other content.
-    BadArgument,
-    /// A try met a holder.
-    LockHeld,
-    /// A try met waiters.
-    QueuedAhead,
-    /// A try met a lock-delay.
-    LockClosed,
-    /// The lock is in use with another capacity.
-    CapacityDiffers,
-    /// Not held by this acquisition under this token.
-    NotHeld,
-    /// A bound was met.
-    LimitReached,
-    /// The cluster's version does not know this yet.
-    NotYet,
-    /// The cluster is not founded.
-    NotFounded,
-    /// A bounded wait passed.
-    WaitTimedOut,
-    /// This node does not lead and did not append the request.
-    NotLeader,
-    /// No leader with a quorum now.
-    NoQuorum,
-    /// The request may or may not have taken effect.
-    OutcomeUnknown,
-    /// The node has more requests than it can take.
-    Overloaded,
-    /// The session's secret is missing or wrong.
-    Unauthenticated,
-    /// The node has not got as far as the position that a watch goes on from.
-    NodeBehind,
-    /// The watcher does not take what it is sent.
-    WatchTooSlow,
-    /// The sequencer names a key that is not known here.
-    UnknownKey,
-    /// The sequencer was not signed by this cluster.
-    Forged,
-    /// A message above the bound.
-    TooLarge,
-    /// One client asks too often.
-    RateLimited,
-    /// HTTP knows no such path or method.
-    NoSuchCall,
-    /// The program does not do what it should.
-    Defect,
-}
-
 impl ErrorName {
-    /// Every name.
-    pub const ALL: [Self; 30] = [
-        Self::SessionUnknown,
-        Self::SessionExpired,
-        Self::SessionClosed,
-        Self::SessionEnded,
-        Self::SecretTaken,
-        Self::BelowMark,
-        Self::AlreadyEnded,
-        Self::BadArgument,
-        Self::LockHeld,
-        Self::QueuedAhead,
-        Self::LockClosed,
-        Self::CapacityDiffers,
-        Self::NotHeld,
-        Self::LimitReached,
-        Self::NotYet,
-        Self::NotFounded,
-        Self::WaitTimedOut,
-        Self::NotLeader,
-        Self::NoQuorum,
-        Self::OutcomeUnknown,
-        Self::Overloaded,
-        Self::Unauthenticated,
-        Self::NodeBehind,
-        Self::WatchTooSlow,
-        Self::UnknownKey,
-        Self::Forged,
-        Self::TooLarge,
-        Self::RateLimited,
-        Self::NoSuchCall,
-        Self::Defect,
-    ];
-
     /// The table. `docs/errors.md` has the same rows.
     pub const fn row(self) -> Row {
         match self {
@@ -346,6 +249,78 @@ impl ErrorName {
                 meaning: "This client asks more often than this node allows; `limit` has the requests that it may send in a second.",
                 advice: "Repeat after `retry_after_ms`. Nothing took effect.",
             },
+            Self::WouldDeadlock => Row {
+                name: "WOULD_DEADLOCK",
+                code: Code::Aborted,
+                http: 409,
+                exit: 1,
+                meaning: "The wait, or the handover, would close a cycle of owners that wait for each other; `cycle` names it. Nothing took effect. A waiter is told so when a grant closed the cycle and it was the youngest in it.",
+                advice: "Release what is held, and acquire again: several locks at once, or always in the same order.",
+            },
+            Self::NobodyToHandTo => Row {
+                name: "NOBODY_TO_HAND_TO",
+                code: Code::FailedPrecondition,
+                http: 409,
+                exit: 1,
+                meaning: "Nobody waits who could be granted the slot at once, or the named session does not. The holder keeps it.",
+                advice: "Go on, or release.",
+            },
+            Self::DelayOutOfBounds => Row {
+                name: "DELAY_OUT_OF_BOUNDS",
+                code: Code::OutOfRange,
+                http: 400,
+                exit: 2,
+                meaning: "The named lock-delay is outside the bounds that an operator set for the prefix. It is not adjusted.",
+                advice: "Name one inside, or none.",
+            },
+            Self::NotInUse => Row {
+                name: "NOT_IN_USE",
+                code: Code::FailedPrecondition,
+                http: 409,
+                exit: 1,
+                meaning: "The lock is neither held nor awaited nor in a lock-delay, so it has no capacity to set.",
+                advice: "The next acquire names its capacity.",
+            },
+            Self::VersionDiffers => Row {
+                name: "VERSION_DIFFERS",
+                code: Code::FailedPrecondition,
+                http: 409,
+                exit: 2,
+                meaning: "The cluster version never goes back, and goes no further than every node knows; `limit` has the newest.",
+                advice: "Name one between the present and the newest.",
+            },
+            Self::TakenOver => Row {
+                name: "TAKEN_OVER",
+                code: Code::FailedPrecondition,
+                http: 410,
+                exit: 1,
+                meaning: "A newer process took the session over.",
+                advice: "**Stop.** Take nothing over.",
+            },
+            Self::Overdue => Row {
+                name: "OVERDUE",
+                code: Code::FailedPrecondition,
+                http: 410,
+                exit: 1,
+                meaning: "The holder's own deadline passed: its longest holding time, or its progress interval.",
+                advice: "**Stop work.** Acquire again under a new number, for a higher token.",
+            },
+            Self::Broken => Row {
+                name: "BROKEN",
+                code: Code::FailedPrecondition,
+                http: 410,
+                exit: 1,
+                meaning: "An operator broke the lock.",
+                advice: "**Stop work.** Ask the operator before acquiring again.",
+            },
+            Self::Cancelled => Row {
+                name: "CANCELLED",
+                code: Code::Cancelled,
+                http: 409,
+                exit: 1,
+                meaning: "The acquisition was cancelled; it is never acquired again.",
+                advice: "Acquire under a new number.",
+            },
             Self::NoSuchCall => Row {
                 name: "NO_SUCH_CALL",
                 code: Code::Unimplemented,
@@ -363,20 +338,5 @@ impl ErrorName {
                 advice: "Report it, with the node's log.",
             },
         }
-    }
-
-    /// The stable name.
-    pub const fn as_str(self) -> &'static str {
-        self.row().name
-    }
-
-    /// By its stable name. None for a name of a later version.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.as_str() == name)
-    }
-
-    /// Whether a call that was answered so may have taken effect all the same.
-    pub const fn may_have_taken_effect(self) -> bool {
-        matches!(self, Self::OutcomeUnknown | Self::Defect)
     }
 }

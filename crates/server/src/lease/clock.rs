@@ -298,31 +298,7 @@ impl LeaseClock {
             // Decided under an earlier clock: this one armed everything anew.
             Command::ExpireSessions(_) | Command::EndLockDelay(_) | Command::EndWait(_) => {}
             // Not of this clock.
-            Command::Found(_)
-            | Command::LeaderReady(_)
-            | Command::OpenSession(_)
-            | Command::CloseSession(_)
-            | Command::Acquire(_)
-            | Command::Release(_)
-            | Command::Cancel(_)
-            | Command::PublishKey(_)
-            | Command::SetHistory(_)
-            | Command::AcquireOnTerms(_)
-            | Command::Downgrade(_)
-            | Command::HandOver(_)
-            | Command::SetMetadata(_)
-            | Command::SetBaton(_)
-            | Command::ReportProgress(_)
-            | Command::EndOverdue(_)
-            | Command::KeepSessions(_)
-            | Command::Tick(_)
-            | Command::BreakLock(_)
-            | Command::EndSession(_)
-            | Command::SetCapacity(_)
-            | Command::SetDelayRule(_)
-            | Command::SetLimits(_)
-            | Command::ConfirmFloor(_)
-            | Command::SetVersion(_) => {}
+            _ => {}
         }
     }
 

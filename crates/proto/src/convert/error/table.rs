@@ -55,7 +55,7 @@ impl ErrorName {
                 http: 410,
                 exit: 1,
                 meaning: "The session ended in another way, which `ended` names.",
-                advice: "Stop work. After *taken over*: stop, and take nothing over.",
+                advice: "Stop work. Open a new session and acquire again.",
             },
             Self::SecretTaken => Row {
                 name: "SECRET_TAKEN",

@@ -78,6 +78,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             Command::Explain(arguments) => commands::explain::run(&cli.globals, arguments),
             Command::Bench(arguments) => commands::bench::run(&cli.globals, arguments).await,
             Command::Conform(arguments) => commands::conform::run(&cli.globals, arguments).await,
+            Command::Drill(arguments) => commands::drill::run(&cli.globals, arguments).await,
             Command::Storage(arguments) => commands::storage::run(&cli.globals, arguments),
             Command::ExecChild(arguments) => Ok(child::exec(arguments.parent, &arguments.command)),
         }

@@ -9,9 +9,21 @@ use serde_json::Value;
 use super::palisade;
 use crate::live::{Live, name};
 
-/// They run something, or go on: what the watch, the bench, the demo and conform tell is looked at where they are run.
-const SILENT: [&str; 11] =
-    ["serve", "dev", "lock", "watch", "storage", "bench", "conform", "demo", "help", "man", "completions"];
+/// They run something, or go on: what the watch, the bench, the demo, the drill and conform tell is looked at where they are run.
+const SILENT: [&str; 12] = [
+    "serve",
+    "dev",
+    "lock",
+    "watch",
+    "storage",
+    "bench",
+    "conform",
+    "demo",
+    "drill",
+    "help",
+    "man",
+    "completions",
+];
 
 /// The commands that the program lists.
 fn commands() -> BTreeSet<String> {

@@ -4,6 +4,7 @@ mod bench;
 mod conform;
 mod demo;
 mod documents;
+mod drill;
 mod exec_child;
 mod lock_codes;
 mod lock_environment;

@@ -25,7 +25,7 @@ pub(crate) use raw::{
     Raw, RawSession, Seen, acknowledges, acquire, error_name, no_wait, open_session, release, while_session,
 };
 
-pub(crate) use service::Service;
+pub(crate) use service::{Service, example};
 
 /// Clusters that run at the same time.
 const CLUSTERS_MAX: u32 = 2;

@@ -14,6 +14,7 @@ use crate::commands::config::ConfigCommand;
 use crate::commands::conform::ConformArgs;
 use crate::commands::demo::{DemoArgs, DemoWorkerArgs};
 use crate::commands::dev::DevArgs;
+use crate::commands::drill::DrillArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::history::Since;
 use crate::commands::man::ManArgs;
@@ -142,6 +143,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Does your own service refuse what it must? Plays stale, forged and foreign holders against it
     Conform(ConformArgs),
+    /// Is your own command's late write refused? Pauses it past its lease, and lets another in
+    Drill(DrillArgs),
     /// What keeps the data of a stopped node
     Storage(StorageArgs),
     /// What a fencing token is for

@@ -130,17 +130,29 @@ impl fmt::Display for Group {
 
 /// Processes of `group` that are no zombies; none where the system does not tell.
 pub(super) fn alive_in(group: Pid) -> Option<usize> {
+    Some(states_in(group)?.len())
+}
+
+/// Whether all of `group` stands still; none where the system does not tell. A shell that was stopped in the middle of
+/// beginning a command waits in the kernel (D) for a child that is stopped (T).
+pub(crate) fn stands(group: Pid) -> Option<bool> {
+    let states = states_in(group)?;
+    Some(states.contains(&'T') && states.iter().all(|state| matches!(state, 'T' | 'D')))
+}
+
+/// The states of processes of `group` that are alive.
+fn states_in(group: Pid) -> Option<Vec<char>> {
     let processes = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
     let stats = processes.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
-    Some(stats.filter(|stat| is_alive_in(stat, group.as_raw_nonzero().get())).count())
+    Some(stats.filter_map(|stat| state_in(&stat, group.as_raw_nonzero().get())).collect())
 }
 
 /// `stat` reads `pid (name) state parent group …`; the name may hold anything, parentheses too.
-fn is_alive_in(stat: &str, group: i32) -> bool {
-    let Some((_, rest)) = stat.rsplit_once(')') else { return false };
+fn state_in(stat: &str, group: i32) -> Option<char> {
+    let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
-    let alive = !matches!(fields.next(), Some("Z" | "X") | None);
-    alive && fields.nth(1).and_then(|field| field.parse().ok()) == Some(group)
+    let state = fields.next()?.chars().next().filter(|state| !matches!(state, 'Z' | 'X'))?;
+    (fields.nth(1)?.parse() == Ok(group)).then_some(state)
 }
 
 #[cfg(test)]
@@ -149,8 +161,8 @@ mod tests {
 
     #[test]
     fn a_zombie_is_not_alive_and_a_name_may_hold_anything() {
-        assert!(is_alive_in("12 (a) b) (c) S 1 12 12 0", 12));
-        assert!(!is_alive_in("12 (a) Z 1 12 12 0", 12));
-        assert!(!is_alive_in("12 (a) S 12 1 12 0", 12));
+        assert_eq!(state_in("12 (a) b) (c) S 1 12 12 0", 12), Some('S'));
+        assert_eq!(state_in("12 (a) Z 1 12 12 0", 12), None);
+        assert_eq!(state_in("12 (a) S 12 1 12 0", 12), None);
     }
 }

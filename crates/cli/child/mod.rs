@@ -27,6 +27,7 @@ use self::group::{Group, Leader};
 use crate::exit::Exit;
 
 pub(crate) use self::exec::exec;
+pub(crate) use self::group::stands;
 pub(crate) use self::shown::{Shown, Told};
 pub(crate) use self::signals::Signals;
 
@@ -114,6 +115,15 @@ pub(crate) async fn watch(
 ///
 /// When the process cannot be made. A command that cannot be run is no error, but an exit code.
 pub(crate) fn spawn(program: &Program<'_>, shown: &Shown) -> io::Result<Child> {
+    prepared(program, shown)?.spawn()
+}
+
+/// What [`spawn`] spawns.
+///
+/// # Errors
+///
+/// When this program cannot be found.
+pub(crate) fn prepared(program: &Program<'_>, shown: &Shown) -> io::Result<Command> {
     let mut command = Command::new(own_path()?);
     command
         .arg("exec-child")
@@ -125,7 +135,7 @@ pub(crate) fn spawn(program: &Program<'_>, shown: &Shown) -> io::Result<Child> {
     if program.place == Place::OwnGroup {
         command.process_group(0);
     }
-    command.spawn()
+    Ok(command)
 }
 
 /// This program, even when its file was replaced since.

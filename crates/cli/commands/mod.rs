@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod conform;
 pub(crate) mod demo;
 pub(crate) mod dev;
+pub(crate) mod drill;
 pub(crate) mod explain;
 pub(crate) mod history;
 pub(crate) mod lock;

@@ -373,9 +373,9 @@ fn acquire(session: SessionId, number: Option<u64>, pick: Pick, (wait, delay): (
 fn made_odd(mut acquire: Acquire, odd: u8) -> Acquire {
     match odd {
         1 => acquire.parts[0].capacity = 0,
-        2 => acquire.parts[0].capacity = 2,
+        2 => acquire.parts[0].capacity = 10_001,
         3 => acquire.parts[0].permits = 2,
-        4 => acquire.parts[0].mode = Mode::Shared,
+        4 => acquire.parts[0].permits = 0,
         5 => acquire.parts[0].delay = LockDelay::Named(Millis(u64::MAX)),
         6 => acquire.parts.clear(),
         _ => {}

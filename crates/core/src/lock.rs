@@ -129,9 +129,31 @@ impl Lock {
         Self { capacity, capacity_set: false, slots: BTreeMap::new(), queue: WaitQueue::default() }
     }
 
-    /// The lowest free slot.
-    pub fn free_slot(&self) -> Option<Slot> {
-        (0..self.capacity).map(Slot).find(|slot| !self.slots.contains_key(slot))
+    /// The lowest free slot at or above `from`.
+    pub(crate) fn free_slot(&self, from: Slot) -> Option<Slot> {
+        let taken =
+            self.slots.range(from..).zip(from.0..).take_while(|((slot, _), at)| slot.0 == *at).count();
+        let free = from.0 + u32::try_from(taken).ok()?;
+        (free < self.capacity).then_some(Slot(free))
+    }
+
+    /// How many slots are free. Those beyond the capacity, which a larger one left behind, are none of them.
+    pub(crate) fn free_slots(&self) -> u32 {
+        let beyond = self.slots.last_key_value().is_some_and(|(last, _)| last.0 >= self.capacity);
+        let taken = if beyond { self.slots.range(..Slot(self.capacity)).count() } else { self.slots.len() };
+        self.capacity - u32::try_from(taken).unwrap_or(self.capacity)
+    }
+
+    /// Whether what is asked fits what is held: so many free slots, or a shared tenure to join. The queue is another
+    /// question.
+    pub(crate) fn has_room(&self, mode: Mode, permits: u32) -> bool {
+        self.free_slots() >= permits || (mode == Mode::Shared && self.shared_tenure().is_some())
+    }
+
+    /// The shared tenure that shared requests can join. A capacity above 1 knows the exclusive mode only.
+    pub(crate) fn shared_tenure(&self) -> Option<&Tenure> {
+        let tenure = self.slots.get(&Slot(0))?.tenure()?;
+        (self.capacity == 1 && tenure.mode == Mode::Shared).then_some(tenure)
     }
 
     /// Whether nothing is left to know of it.

@@ -1,16 +1,26 @@
+use super::admission::Admission;
+use super::grant::Came;
 use super::{LockTable, Step};
-use crate::command::{Acquire, Terms, Wait};
+use crate::command::{Acquire, Terms};
 use crate::event::Event;
 use crate::ids::{AcquisitionId, RequestNumber};
-use crate::limits::{CAPACITY_MAX, GUARDS_MAX, LOCK_DELAY_MAX, PARTS_MAX, WAIT_MAX};
 use crate::lock::{Lock, SlotState};
-use crate::mode::Mode;
-use crate::reply::{BadArgument, LimitName, NotYet, Refusal, Reply};
+use crate::reply::{BadArgument, Refusal, Reply};
 use crate::session::{Acquisition, AcquisitionState, ContentHash, Outcome, OutcomeHow};
 
+/// A request, and what all of it together is known by.
+pub(super) struct Asked<'a> {
+    pub(super) request: &'a Acquire,
+    pub(super) terms: &'a Terms,
+    content: ContentHash,
+}
+
 impl LockTable {
-    /// Asks for a lock: grants it, queues for it, or refuses it, once for each number (SPEC 4 and 6).
-    pub(super) fn acquire(&mut self, step: &mut Step, request: &Acquire) -> Reply {
+    /// Asks for locks: grants them, queues for them, or refuses, once for each number (SPEC 4 and 6).
+    ///
+    /// Several locks, and several permits of one, are asked for in one step: the acquisition has one place, the index of
+    /// its entry, in each of its queues, and holds nothing before it holds everything.
+    pub(super) fn acquire(&mut self, step: &mut Step, request: &Acquire, terms: &Terms) -> Reply {
         let Some(session) = self.sessions.get_mut(&request.session) else {
             return Reply::Refused(self.no_session(request.session));
         };
@@ -20,27 +30,25 @@ impl LockTable {
             return Reply::Refused(Refusal::BadArgument(BadArgument::NumberReused));
         };
         let id = AcquisitionId { session: request.session, number };
-        if let Some(reply) = self.known(id, request) {
+        let asked = Asked { request, terms, content: ContentHash::of(request, terms) };
+        if let Some(reply) = self.known(id, &asked) {
             return reply;
         }
-        if let Err(refusal) = well_formed(request, number) {
+        if let Err(refusal) = self.well_formed(&asked, number) {
             return Reply::Refused(refusal);
         }
         if let Err(refusal) = self.remembers_one_more(id) {
             return Reply::Refused(refusal);
         }
         match self.admit(request, id) {
-            Ok(Admission::Grant) => self.grant_new(step, request, id),
-            Ok(Admission::Queue) => self.enqueue(step, request, id),
+            Ok(Admission::Grant) => self.grant_new(step, &asked, id),
+            Ok(Admission::Queue) => self.enqueue(step, &asked, id),
             Err(refusal) => {
                 // Remembered, so that a copy that was delayed on the way cannot acquire later.
                 if let Some(session) = self.sessions.get_mut(&id.session) {
                     session.highest = session.highest.max(number);
                     let how = OutcomeHow::Refused(Box::new(refusal.clone()));
-                    session.outcomes.insert(
-                        number,
-                        Outcome { content: Some(ContentHash::of(request, &Terms::default())), how },
-                    );
+                    session.outcomes.insert(number, Outcome { content: Some(asked.content), how });
                 }
                 step.events.push(Event::Refused { session: id.session, refusal: refusal.clone() });
                 Reply::Refused(refusal)
@@ -49,12 +57,11 @@ impl LockTable {
     }
 
     /// The answer to a number that was seen before, or that the mark has passed.
-    fn known(&self, id: AcquisitionId, request: &Acquire) -> Option<Reply> {
+    fn known(&self, id: AcquisitionId, asked: &Asked<'_>) -> Option<Reply> {
         let session = self.sessions.get(&id.session)?;
-        let content = ContentHash::of(request, &Terms::default());
         let reused = Reply::Refused(Refusal::BadArgument(BadArgument::NumberReused));
         if let Some(acquisition) = session.acquisitions.get(&id.number) {
-            if acquisition.content != content {
+            if acquisition.content != asked.content {
                 return Some(reused);
             }
             return Some(match &acquisition.state {
@@ -65,7 +72,7 @@ impl LockTable {
             });
         }
         if let Some(outcome) = session.outcomes.get(&id.number) {
-            if outcome.content.is_some_and(|known| known != content) {
+            if outcome.content.is_some_and(|known| known != asked.content) {
                 return Some(reused);
             }
             return Some(Reply::Refused(match &outcome.how {
@@ -79,85 +86,19 @@ impl LockTable {
         (id.number < session.mark).then_some(Reply::Refused(Refusal::BelowMark { mark: session.mark }))
     }
 
-    fn remembers_one_more(&self, id: AcquisitionId) -> Result<(), Refusal> {
-        let limits = &self.header.limits;
-        let Some(session) = self.sessions.get(&id.session) else { return Err(self.no_session(id.session)) };
-        if session.remembered() >= limits.outcomes_per_session_max as usize {
-            let max = limits.outcomes_per_session_max.into();
-            return Err(Refusal::LimitReached { limit: LimitName::OutcomesPerSession, max });
-        }
-        Ok(())
-    }
-
-    /// Whether a new request is granted at once, queues, or is refused.
-    fn admit(&self, request: &Acquire, id: AcquisitionId) -> Result<Admission, Refusal> {
-        let limits = &self.header.limits;
-        let session = self.sessions.get(&id.session).ok_or(Refusal::SessionUnknown)?;
-        let max = limits.acquisitions_per_session_max;
-        if session.acquisitions.len() >= max as usize {
-            return Err(Refusal::LimitReached { limit: LimitName::AcquisitionsPerSession, max: max.into() });
-        }
-        let mut fits = true;
-        for part in &request.parts {
-            let Some(lock) = self.locks.get(&part.lock) else {
-                if self.locks.len() as u64 >= limits.locks_max {
-                    return Err(Refusal::LimitReached { limit: LimitName::Locks, max: limits.locks_max });
-                }
-                continue;
-            };
-            if lock.capacity != part.capacity {
-                return Err(Refusal::CapacityDiffers { lock: lock.capacity, asked: part.capacity });
-            }
-            // A try never overtakes a waiter.
-            if lock.queue.is_empty() && lock.free_slot().is_some() {
-                continue;
-            }
-            if request.wait == Wait::Try {
-                return Err(self.why_not_now(lock));
-            }
-            let max = limits.waiters_per_lock_max;
-            if lock.queue.len() >= max {
-                return Err(Refusal::LimitReached { limit: LimitName::WaitersPerLock, max: max.into() });
-            }
-            fits = false;
-        }
-        Ok(if fits { Admission::Grant } else { Admission::Queue })
-    }
-
-    fn why_not_now(&self, lock: &Lock) -> Refusal {
-        let waiting = lock.queue.len();
-        for state in lock.slots.values() {
-            match state {
-                SlotState::Held(tenure) => {
-                    if let Some(holder) = self.tenure_holder(tenure) {
-                        return Refusal::Held { holder: Box::new(holder), waiting };
-                    }
-                }
-                SlotState::Delayed(delay) => {
-                    return Refusal::InLockDelay {
-                        began: self.header.token_base.at(delay.began),
-                        delay: delay.delay,
-                        ended: delay.ended,
-                    };
-                }
-            }
-        }
-        Refusal::Queue { waiting }
-    }
-
-    fn grant_new(&mut self, step: &mut Step, request: &Acquire, id: AcquisitionId) -> Reply {
-        self.arrive(step, request, id);
-        match self.grant_acquisition(step, id, false) {
+    fn grant_new(&mut self, step: &mut Step, asked: &Asked<'_>, id: AcquisitionId) -> Reply {
+        self.arrive(step, asked, id);
+        match self.grant_acquisition(step, id, Came::AtOnce) {
             Some(grant) => Reply::Granted(grant),
             None => Reply::Refused(Refusal::SessionUnknown),
         }
     }
 
-    fn enqueue(&mut self, step: &mut Step, request: &Acquire, id: AcquisitionId) -> Reply {
-        self.arrive(step, request, id);
+    fn enqueue(&mut self, step: &mut Step, asked: &Asked<'_>, id: AcquisitionId) -> Reply {
+        self.arrive(step, asked, id);
         self.counts.waiting += 1;
         let mut place = 1;
-        for part in &request.parts {
+        for part in &asked.request.parts {
             if self.locks.get(&part.lock).is_none() {
                 self.locks.insert(part.lock.clone(), Lock::new(part.capacity));
             }
@@ -173,21 +114,21 @@ impl LockTable {
         }
         step.events.push(Event::Queued {
             acquisition: id,
-            locks: request.parts.iter().map(|part| part.lock.clone()).collect(),
-            wait: request.wait,
+            locks: asked.request.parts.iter().map(|part| part.lock.clone()).collect(),
+            wait: asked.request.wait,
         });
         Reply::Queued { acquisition: id, place }
     }
 
-    fn arrive(&mut self, step: &Step, request: &Acquire, id: AcquisitionId) {
+    fn arrive(&mut self, step: &Step, asked: &Asked<'_>, id: AcquisitionId) {
         let Some(session) = self.sessions.get_mut(&id.session) else { return };
         session.highest = session.highest.max(id.number);
         let acquisition = Acquisition {
-            content: ContentHash::of(request, &Terms::default()),
-            parts: request.parts.clone(),
-            wait: request.wait,
-            owner: request.owner.clone(),
-            terms: Terms::default(),
+            content: asked.content,
+            parts: asked.request.parts.clone(),
+            wait: asked.request.wait,
+            owner: asked.request.owner.clone(),
+            terms: asked.terms.clone(),
             metadata_revision: 0,
             arrived: step.at.index,
             arrived_at: step.at.wall,
@@ -196,59 +137,11 @@ impl LockTable {
         session.acquisitions.insert(id.number, acquisition);
     }
 
+    /// Of all its queues, the worst.
     fn place(&self, acquisition: &Acquisition) -> u32 {
         let places = acquisition.parts.iter().filter_map(|part| self.locks.get(&part.lock));
         places.map(|lock| lock.queue.place(acquisition.arrived)).max().unwrap_or(1)
     }
-}
-
-enum Admission {
-    Grant,
-    Queue,
-}
-
-/// What no state of the table could make right.
-fn well_formed(request: &Acquire, number: RequestNumber) -> Result<(), Refusal> {
-    let bad = |what| Err(Refusal::BadArgument(what));
-    if number == RequestNumber(0) {
-        return bad(BadArgument::NumberZero);
-    }
-    if request.parts.is_empty() || request.parts.len() > PARTS_MAX {
-        return bad(BadArgument::Parts);
-    }
-    if let Wait::Bounded(bound) = request.wait
-        && (bound.0 == 0 || bound > WAIT_MAX)
-    {
-        return bad(BadArgument::Wait);
-    }
-    for (at, part) in request.parts.iter().enumerate() {
-        if request.parts[..at].iter().any(|earlier| earlier.lock == part.lock) {
-            return bad(BadArgument::LockTwice);
-        }
-        if part.capacity == 0 || part.capacity > CAPACITY_MAX {
-            return bad(BadArgument::Capacity);
-        }
-        if part.permits == 0 || part.permits > part.capacity {
-            return bad(BadArgument::Permits);
-        }
-        if part.delay.millis() > LOCK_DELAY_MAX {
-            return bad(BadArgument::LockDelay);
-        }
-        if part.fenced_by.len() > GUARDS_MAX {
-            return bad(BadArgument::Guards);
-        }
-        // The formats have a place for what follows; cluster version 1 refuses it.
-        if part.mode == Mode::Shared {
-            return Err(Refusal::NotYet(NotYet::SharedMode));
-        }
-        if part.capacity > 1 {
-            return Err(Refusal::NotYet(NotYet::Semaphores));
-        }
-    }
-    if request.parts.len() > 1 {
-        return Err(Refusal::NotYet(NotYet::SeveralLocks));
-    }
-    Ok(())
 }
 
 impl crate::session::Session {

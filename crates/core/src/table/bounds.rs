@@ -1,8 +1,10 @@
 //! Stories of what an acquire may ask: arguments, limits, and the ends of the number lines (SPEC 12).
 
-use crate::command::LockDelay;
+use crate::command::{AcquireOnTerms, ClusterVersion, Command, LockDelay, Terms};
 use crate::ids::{GuardName, LogIndex, Millis, RequestNumber, SessionId};
-use crate::limits::{CAPACITY_MAX, GUARDS_MAX, LOCK_DELAY_MAX, Limits, PARTS_MAX, WAIT_MAX};
+use crate::limits::{
+    CAPACITY_MAX, DEADLINE_MAX, DEADLINE_MIN, GUARDS_MAX, LOCK_DELAY_MAX, Limits, PARTS_MAX, WAIT_MAX,
+};
 use crate::mode::Mode;
 use crate::reply::{BadArgument, LimitName, NotYet, Refusal, Reply};
 use crate::table::story::{Story, ask, id, refusal, token};
@@ -63,6 +65,7 @@ fn what_is_out_of_bounds_is_refused_and_not_remembered() {
         (ask(a, 1, "l").part(|part| part.permits = 2), BadArgument::Permits),
         (ask(a, 1, "l").delay(LockDelay::Named(Millis(LOCK_DELAY_MAX.0 + 1))), BadArgument::LockDelay),
         (ask(a, 1, "l").part(|part| part.fenced_by = guards), BadArgument::Guards),
+        (ask(a, 1, "l").semaphore(2, 1).shared(), BadArgument::Mode),
     ];
     for (request, what) in cases {
         assert_eq!(refusal(story.acquire(request)), Refusal::BadArgument(what));
@@ -72,8 +75,9 @@ fn what_is_out_of_bounds_is_refused_and_not_remembered() {
 }
 
 #[test]
-fn what_has_a_place_in_the_format_only_is_refused() {
+fn what_has_a_place_in_the_format_only_is_refused_by_version_1() {
     let mut story = Story::begin();
+    story.with_version(ClusterVersion(1));
     let a = story.open("a");
     let shared = ask(a, 1, "l").part(|part| part.mode = Mode::Shared);
     let semaphore = ask(a, 1, "l").part(|part| part.capacity = 2);
@@ -84,6 +88,33 @@ fn what_has_a_place_in_the_format_only_is_refused() {
     {
         assert_eq!(refusal(story.acquire(request)), Refusal::NotYet(what));
     }
+    let on_terms = AcquireOnTerms { acquire: ask(a, 1, "l"), terms: Terms::default() };
+    let refused = refusal(story.apply(Command::AcquireOnTerms(on_terms)));
+    assert_eq!(refused, Refusal::NotYet(NotYet::ThisCommand));
+}
+
+#[test]
+fn deadlines_are_at_least_a_second_and_at_most_thirty_days() {
+    let mut story = Story::begin();
+    let a = story.open("a");
+    let on_terms = |number, hold_max, progress_every| {
+        let terms = Terms { hold_max, progress_every, ..Terms::default() };
+        Command::AcquireOnTerms(AcquireOnTerms { acquire: ask(a, number, "l"), terms })
+    };
+    for outside in [Millis(0), Millis(DEADLINE_MIN.0 - 1), Millis(DEADLINE_MAX.0 + 1)] {
+        for command in [on_terms(1, Some(outside), None), on_terms(1, None, Some(outside))] {
+            assert_eq!(refusal(story.apply(command)), Refusal::BadArgument(BadArgument::Deadline));
+        }
+    }
+    let Reply::Granted(grant) = story.apply(on_terms(1, Some(DEADLINE_MAX), Some(DEADLINE_MIN))) else {
+        panic!("it is free")
+    };
+    assert_eq!((grant.hold_max, grant.progress_every), (Some(DEADLINE_MAX), Some(DEADLINE_MIN)));
+    // The terms are of the content: the same request on others is another.
+    assert_eq!(story.apply(on_terms(1, Some(DEADLINE_MAX), Some(DEADLINE_MIN))), Reply::Granted(grant));
+    let reused = Refusal::BadArgument(BadArgument::NumberReused);
+    assert_eq!(refusal(story.apply(on_terms(1, Some(DEADLINE_MAX), None))), reused);
+    assert_eq!(refusal(story.acquire(ask(a, 1, "l"))), reused);
 }
 
 #[test]

@@ -4,14 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{LockTable, Step};
 use crate::event::Event;
-use crate::ids::{AcquisitionId, LockName, LogIndex, Slot};
+use crate::ids::{AcquisitionId, GuardName, LockName, LogIndex, Millis, Slot};
 use crate::lock::{Holder, Lock, SlotState, Tenure};
-use crate::reply::{Grant, GrantedPart, Inherited};
+use crate::mode::Mode;
+use crate::reply::{EntryAt, Grant, GrantedPart, Inherited};
 use crate::session::{Acquisition, AcquisitionState, HeldPart, Reports};
+use crate::token::Token;
+
+/// How an acquisition comes to be granted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    /// On arrival.
+    AtOnce,
+    /// Out of its queues.
+    Waited,
+}
+
+/// A place in a tenure, for one holder.
+struct Place {
+    id: AcquisitionId,
+    mode: Mode,
+    /// Of the tenure, if it begins here.
+    token: Token,
+    at: EntryAt,
+    delay: Millis,
+    fenced_by: Vec<GuardName>,
+}
 
 impl LockTable {
     /// Grants the heads of the touched queues, in order of their arrival, as long as they fit. One pass, at the end
     /// of the entry, so that one entry begins at most one tenure of a slot.
+    ///
+    /// Who leaves the head of a queue makes another the head, there and in all the other queues that it left: those are
+    /// looked at too, so that afterwards no head fits anywhere.
     pub(super) fn grant_pass(&mut self, step: &mut Step) {
         let touched = std::mem::take(&mut step.touched);
         let mut heads: BTreeMap<LogIndex, AcquisitionId> = BTreeMap::new();
@@ -22,33 +47,35 @@ impl LockTable {
             if !self.fits(id) {
                 continue;
             }
-            let Some(grant) = self.grant_acquisition(step, id, true) else { continue };
+            let Some(grant) = self.grant_acquisition(step, id, Came::Waited) else { continue };
             for part in &grant.parts {
                 heads.extend(self.locks.get(&part.lock).and_then(|lock| lock.queue.head()));
             }
         }
+        self.tell_contended(step);
         self.forget_idle(touched);
     }
 
     /// Whether an acquisition is at the head of all its queues and all its locks have room.
-    fn fits(&self, id: AcquisitionId) -> bool {
+    pub(crate) fn fits(&self, id: AcquisitionId) -> bool {
         let Some(acquisition) = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get(&id.number))
         else {
             return false;
         };
         acquisition.parts.iter().all(|part| {
             self.locks.get(&part.lock).is_some_and(|lock| {
-                lock.queue.head().is_some_and(|(_, head)| head == id) && lock.free_slot().is_some()
+                lock.queue.head().is_some_and(|(_, head)| head == id)
+                    && lock.has_room(part.mode, part.permits)
             })
         })
     }
 
-    /// Begins a tenure of each part of an acquisition, and takes it out of its queues. It was checked to fit.
+    /// Gives each part of an acquisition its places, and takes it out of its queues. It was checked to fit.
     pub(super) fn grant_acquisition(
         &mut self,
         step: &mut Step,
         id: AcquisitionId,
-        waited: bool,
+        came: Came,
     ) -> Option<Grant> {
         let token = self.header.token_base.token(step.at.index);
         let acquisition = self.sessions.get_mut(&id.session)?.acquisitions.get_mut(&id.number)?;
@@ -58,52 +85,49 @@ impl LockTable {
                 self.locks.insert(part.lock.clone(), Lock::new(part.capacity));
             }
             let lock = self.locks.get_mut(&part.lock)?;
-            if waited {
+            if came != Came::AtOnce {
                 lock.queue.remove(acquisition.arrived);
+                // Those who queued behind its predecessor now queue behind it.
+                if !lock.queue.is_empty() {
+                    step.contended.push((id, part.lock.clone()));
+                }
             }
-            let slot = lock.free_slot()?;
-            let holder = Holder {
-                grant: step.at.index,
-                granted_at: step.at.wall,
-                delay: part.delay.millis(),
-                fenced_by: part.fenced_by.clone(),
-            };
-            let tenure = Tenure {
-                token,
-                begun: step.at.index,
-                begun_at: step.at.wall,
-                slot,
-                mode: part.mode,
-                holders: BTreeMap::from([(id, holder)]),
-                owed: None,
-            };
-            lock.slots.insert(slot, SlotState::Held(tenure));
-            self.counts.held += 1;
-            held.push(HeldPart {
-                lock: part.lock.clone(),
-                slot,
-                mode: part.mode,
-                token,
-                delay: part.delay.millis(),
-                downgraded_from: None,
-                baton_revision: 0,
-            });
+            let mut from = Slot(0);
+            for _ in 0..part.permits {
+                let joins = part.mode == Mode::Shared && lock.shared_tenure().is_some();
+                let slot = if joins { Slot(0) } else { lock.free_slot(from)? };
+                from = Slot(slot.0 + 1);
+                let place = Place {
+                    id,
+                    mode: part.mode,
+                    token,
+                    at: step.at,
+                    delay: part.delay.millis(),
+                    fenced_by: part.fenced_by.clone(),
+                };
+                self.counts.held += u64::from(!joins);
+                held.push(lock.hold(&part.lock, slot, place));
+            }
         }
         acquisition.state =
             AcquisitionState::Holding { grant: step.at.index, held, reports: Reports::default() };
+        let waited = came != Came::AtOnce;
         if waited {
             self.counts.waiting -= 1;
         }
         let acquisition = self.sessions.get(&id.session)?.acquisitions.get(&id.number)?;
         let grant = self.grant_of(id, acquisition);
         step.events.push(Event::Granted { grant: grant.clone(), waited });
-        // Those who queued behind its predecessor now queue behind it.
-        for part in &grant.parts {
-            if self.locks.get(&part.lock).is_some_and(|lock| !lock.queue.is_empty()) {
-                step.events.push(Event::Contended { holder: id, lock: part.lock.clone() });
+        Some(grant)
+    }
+
+    /// Tells new holders that others wait behind them, unless those were granted in the same entry.
+    fn tell_contended(&self, step: &mut Step) {
+        for (holder, lock) in std::mem::take(&mut step.contended) {
+            if self.locks.get(&lock).is_some_and(|lock| !lock.queue.is_empty()) {
+                step.events.push(Event::Contended { holder, lock });
             }
         }
-        Some(grant)
     }
 
     /// What an acquisition holds, as its caller is told.
@@ -148,6 +172,46 @@ impl LockTable {
             if self.locks.get(&name).is_some_and(Lock::is_idle) {
                 self.locks.remove(&name);
             }
+        }
+    }
+}
+
+impl Lock {
+    /// Begins a tenure of a free slot, or joins the shared one that holds it.
+    fn hold(&mut self, name: &LockName, slot: Slot, place: Place) -> HeldPart {
+        let holder = Holder {
+            grant: place.at.index,
+            granted_at: place.at.wall,
+            delay: place.delay,
+            fenced_by: place.fenced_by,
+        };
+        let token = match self.slots.get_mut(&slot) {
+            Some(SlotState::Held(tenure)) => {
+                tenure.holders.insert(place.id, holder);
+                tenure.token
+            }
+            Some(SlotState::Delayed(_)) | None => {
+                let tenure = Tenure {
+                    token: place.token,
+                    begun: place.at.index,
+                    begun_at: place.at.wall,
+                    slot,
+                    mode: place.mode,
+                    holders: BTreeMap::from([(place.id, holder)]),
+                    owed: None,
+                };
+                self.slots.insert(slot, SlotState::Held(tenure));
+                place.token
+            }
+        };
+        HeldPart {
+            lock: name.clone(),
+            slot,
+            mode: place.mode,
+            token,
+            delay: place.delay,
+            downgraded_from: None,
+            baton_revision: 0,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! out on purpose: time (the leader's lease clock proposes, the log decides), transport, and who leads.
 
 mod acquire;
+mod admission;
 #[cfg(test)]
 mod bounds;
 mod cancel;
@@ -22,8 +23,14 @@ mod memory;
 mod open_session;
 mod publish_key;
 mod release;
+#[cfg(test)]
+mod semaphores;
 mod set_history;
+#[cfg(test)]
+mod several_locks;
 mod sharded;
+#[cfg(test)]
+mod shared_mode;
 #[cfg(test)]
 pub(crate) mod story;
 mod verdict;
@@ -41,12 +48,12 @@ pub use self::view::{LockView, SlotView, WaiterView};
 
 use self::memory::{EndedSessions, SlotMemories};
 use self::sharded::Sharded;
-use crate::command::{ClusterVersion, Command, Envelope, Member};
+use crate::command::{ClusterVersion, Command, Envelope, Member, Terms};
 use crate::event::Event;
 use crate::history::History;
 use crate::ids::{
-    ClusterId, ClusterName, Incarnation, KeyId, LockName, LockPrefix, LogIndex, NodeId, SecretHash,
-    SessionId, Slot, Term, WallTime,
+    AcquisitionId, ClusterId, ClusterName, Incarnation, KeyId, LockName, LockPrefix, LogIndex, NodeId,
+    SecretHash, SessionId, Slot, Term, WallTime,
 };
 use crate::limits::{Limits, MoreLimits};
 use crate::lock::{DelayRule, Lock};
@@ -171,6 +178,8 @@ pub(crate) struct Step {
     events: Vec<Event>,
     /// Locks whose queue may move.
     touched: BTreeSet<LockName>,
+    /// New holders behind whom others queued when they were granted.
+    contended: Vec<(AcquisitionId, LockName)>,
 }
 
 impl Default for LockTable {
@@ -217,7 +226,7 @@ impl LockTable {
         self.header.applied = index;
         self.header.wall_max = self.header.wall_max.max(envelope.wall);
         let at = EntryAt { index, wall: envelope.wall, node: envelope.node };
-        let mut step = Step { at, events: Vec::new(), touched: BTreeSet::new() };
+        let mut step = Step { at, events: Vec::new(), touched: BTreeSet::new(), contended: Vec::new() };
         let reply = self.dispatch(&mut step, &envelope.command);
         // First everything that the entry ends has ended; only then is anything granted (SPEC 2).
         self.grant_pass(&mut step);
@@ -245,15 +254,15 @@ impl LockTable {
             Command::OpenSession(open) => self.open_session(step, open),
             Command::CloseSession(close) => self.close_session(step, close.session),
             Command::ExpireSessions(expire) => self.expire_sessions(step, expire),
-            Command::Acquire(acquire) => self.acquire(step, acquire),
+            Command::Acquire(acquire) => self.acquire(step, acquire, &Terms::default()),
+            Command::AcquireOnTerms(asked) => self.acquire(step, &asked.acquire, &asked.terms),
             Command::Release(release) => self.release(step, release),
             Command::Cancel(cancel) => self.cancel(step, cancel.acquisition),
             Command::EndLockDelay(end) => self.end_lock_delay(step, end),
             Command::EndWait(end) => self.end_wait(step, end),
             Command::PublishKey(publish) => self.publish_key(step, publish),
             Command::SetHistory(sizes) => self.set_history(*sizes),
-            Command::AcquireOnTerms(_)
-            | Command::Downgrade(_)
+            Command::Downgrade(_)
             | Command::HandOver(_)
             | Command::SetMetadata(_)
             | Command::SetBaton(_)

@@ -5,8 +5,9 @@ use crate::reply::{Ended, HolderView, Refusal, Reply};
 use crate::session::{AcquisitionState, HeldPart, OutcomeHow};
 
 impl LockTable {
-    /// Frees only what exactly this acquisition holds under exactly this token. Repeated, it answers how that ended;
-    /// a late release by a stale holder changes nothing and says who superseded it (SPEC 4).
+    /// Frees only what exactly this acquisition holds under exactly this token; all its parts only where all are held
+    /// under it. Repeated, it answers how that ended; a late release by a stale holder changes nothing and says who
+    /// superseded it (SPEC 4).
     pub(super) fn release(&mut self, step: &mut Step, release: &Release) -> Reply {
         let id = release.acquisition;
         let Some(session) = self.sessions.get_mut(&id.session) else {
@@ -37,10 +38,17 @@ impl LockTable {
             Some((lock, slot)) => part.lock == *lock && part.slot == *slot,
         };
         let freed: Vec<HeldPart> = held.iter().filter(|part| named(part)).cloned().collect();
+        let all = freed.len() == held.len();
+        if freed.is_empty()
+            && let Some((lock, slot)) = &release.part
+            && let Some(ended) = self.part_before(id, lock, *slot, release.token)
+        {
+            return self.ended_before(ended, lock, *slot);
+        }
         if freed.is_empty() || freed.iter().any(|part| part.token != release.token) {
             return Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
         }
-        if freed.len() == held.len() {
+        if all {
             self.end_one(step, id, Ended::Released);
             return Reply::Released(Ended::Released);
         }
@@ -64,22 +72,27 @@ impl LockTable {
     }
 
     fn released_before(&self, release: &Release, how: &OutcomeHow) -> Reply {
-        let OutcomeHow::Ended { ended, held } = how else {
-            return Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
-        };
+        let stale = || Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
+        let OutcomeHow::Ended { ended, held } = how else { return stale() };
         let was_held = held.iter().find(|(lock, slot, token)| {
             *token == release.token
                 && release.part.as_ref().is_none_or(|part| part.0 == *lock && part.1 == *slot)
         });
-        let Some((lock, slot, _)) = was_held else {
-            return Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
-        };
+        if let Some((lock, slot, _)) = was_held {
+            return self.ended_before(*ended, lock, *slot);
+        }
+        // A part that ended before the last ones.
+        let Some((lock, slot)) = &release.part else { return stale() };
+        match self.remembered_end(release.acquisition, lock, *slot, release.token) {
+            Some(ended) => self.ended_before(ended, lock, *slot),
+            None => stale(),
+        }
+    }
+
+    fn ended_before(&self, ended: Ended, lock: &LockName, slot: Slot) -> Reply {
         match ended {
-            Ended::Released | Ended::Cancelled => Reply::Released(*ended),
-            _ => Reply::Refused(Refusal::AlreadyEnded {
-                ended: *ended,
-                superseded: self.holder_of(lock, *slot),
-            }),
+            Ended::Released | Ended::Cancelled | Ended::Forgotten => Reply::Released(ended),
+            _ => Reply::Refused(Refusal::AlreadyEnded { ended, superseded: self.holder_of(lock, slot) }),
         }
     }
 

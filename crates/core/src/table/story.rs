@@ -13,6 +13,7 @@ use crate::ids::{
     NodeName, Principal, RequestNumber, SecretHash, SessionId, Slot, Term, WallTime,
 };
 use crate::limits::Limits;
+use crate::lock::SlotState;
 use crate::mode::Mode;
 use crate::reply::{Applied, Refusal, Reply};
 use crate::token::{Token, TokenBase};
@@ -81,6 +82,21 @@ impl Acquire {
 
     pub(crate) fn unnumbered(mut self) -> Self {
         self.number = None;
+        self
+    }
+
+    pub(crate) fn shared(self) -> Self {
+        self.part(|part| part.mode = Mode::Shared)
+    }
+
+    /// So many permits of a lock that has more than one.
+    pub(crate) fn semaphore(self, capacity: u32, permits: u32) -> Self {
+        self.part(|part| (part.capacity, part.permits) = (capacity, permits))
+    }
+
+    /// And another lock in the same step.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
         self
     }
 
@@ -227,6 +243,17 @@ impl Story {
         let tenure = self.table.lock(&lock(name))?.slots.get(&Slot(0))?.tenure()?;
         let holder = tenure.holders.keys().next()?;
         Some((holder.session, holder.number.0, tenure.token))
+    }
+
+    /// Who holds which slot of a lock, and under which token.
+    pub(crate) fn holders(&self, name: &str) -> Vec<(u32, SessionId, u64, u64)> {
+        let Some(lock) = self.table.lock(&lock(name)) else { return Vec::new() };
+        let tenures = lock.slots.values().filter_map(SlotState::tenure);
+        let holders = tenures.flat_map(|tenure| {
+            let of = |id: &AcquisitionId| (tenure.slot.0, id.session, id.number.0, tenure.token.get());
+            tenure.holders.keys().map(of).collect::<Vec<_>>()
+        });
+        holders.collect()
     }
 
     /// What the last entry granted.

@@ -5,7 +5,7 @@ use crate::ids::{AcquisitionId, LockName, Slot};
 use crate::lock::SlotState;
 use crate::mode::Mode;
 use crate::reply::Ended;
-use crate::session::OutcomeHow;
+use crate::session::{AcquisitionState, OutcomeHow};
 use crate::token::Token;
 
 /// What somebody claims to hold.
@@ -77,32 +77,65 @@ impl LockTable {
                 .ended
                 .get(id.session)
                 .filter(|session| session.held.contains(&(id.number, presented.token)));
-            let remembered = self.remembered_end(presented).or(with_session.map(|session| session.ended));
+            let remembered = self.end_of(presented).or(with_session.map(|session| session.ended));
             return Some(remembered.unwrap_or(Ended::Forgotten));
         };
         if session.acquisitions.contains_key(&id.number) {
             // Alive, but not so: part of it may have ended, or the claim is of another token or mode.
-            return self.remembered_end(presented);
+            return self.part_before(id, &presented.lock, presented.slot, presented.token);
         }
         match session.outcomes.get(&id.number) {
             Some(outcome) => match &outcome.how {
                 OutcomeHow::Ended { ended, held } => {
                     let was = (&presented.lock, presented.slot, presented.token);
-                    held.iter().any(|(lock, slot, token)| (lock, *slot, *token) == was).then_some(*ended)
+                    let last = held.iter().any(|(lock, slot, token)| (lock, *slot, *token) == was);
+                    // A part that ended before the last ones may be remembered by its slot.
+                    if last { Some(*ended) } else { self.end_of(presented) }
                 }
                 OutcomeHow::Refused(_) => None,
             },
-            None if id.number < session.mark => {
-                Some(self.remembered_end(presented).unwrap_or(Ended::Forgotten))
-            }
+            None if id.number < session.mark => Some(self.end_of(presented).unwrap_or(Ended::Forgotten)),
             None => None,
         }
     }
 
-    fn remembered_end(&self, presented: &Presented) -> Option<Ended> {
-        let last = self.slot_memories.get(&presented.lock, presented.slot)?.last.as_ref()?;
-        let same = last.acquisition == presented.acquisition && last.token == presented.token;
-        same.then_some(last.ended)
+    fn end_of(&self, presented: &Presented) -> Option<Ended> {
+        self.remembered_end(presented.acquisition, &presented.lock, presented.slot, presented.token)
+    }
+
+    /// How an acquisition's hold of a slot ended, as long as nobody's that came after it did.
+    pub(super) fn remembered_end(
+        &self,
+        id: AcquisitionId,
+        lock: &LockName,
+        slot: Slot,
+        token: Token,
+    ) -> Option<Ended> {
+        let last = self.slot_memories.get(lock, slot)?.last.as_ref()?;
+        (last.acquisition == id && last.token == token).then_some(last.ended)
+    }
+
+    /// How a part ended of an acquisition that goes on holding others: forgotten, when all that is known is that this
+    /// lock had more. None when nothing shows that it ever held the slot under this token.
+    pub(super) fn part_before(
+        &self,
+        id: AcquisitionId,
+        lock: &LockName,
+        slot: Slot,
+        token: Token,
+    ) -> Option<Ended> {
+        if let Some(ended) = self.remembered_end(id, lock, slot, token) {
+            return Some(ended);
+        }
+        let acquisition = self.sessions.get(&id.session)?.acquisitions.get(&id.number)?;
+        let AcquisitionState::Holding { grant, held, .. } = &acquisition.state else { return None };
+        let asked = acquisition.parts.iter().find(|part| part.lock == *lock)?;
+        let still = held.iter().filter(|part| part.lock == *lock);
+        if let Some(part) = still.clone().find(|part| part.slot == slot) {
+            return (part.downgraded_from == Some(token)).then_some(Ended::Released);
+        }
+        let ended = (still.count() as u64) < u64::from(asked.permits);
+        (ended && token <= self.header.token_base.token(*grant)).then_some(Ended::Forgotten)
     }
 }
 

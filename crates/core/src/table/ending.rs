@@ -59,18 +59,7 @@ impl LockTable {
         ended: Ended,
     ) {
         match &acquisition.state {
-            AcquisitionState::Waiting => {
-                let mut locks = Vec::with_capacity(acquisition.parts.len());
-                for part in &acquisition.parts {
-                    locks.push(part.lock.clone());
-                    if let Some(lock) = self.locks.get_mut(&part.lock) {
-                        lock.queue.remove(acquisition.arrived);
-                    }
-                    step.touched.insert(part.lock.clone());
-                }
-                self.counts.waiting -= 1;
-                step.events.push(Event::WaitEnded { acquisition: id, locks, ended, cycle: None });
-            }
+            AcquisitionState::Waiting => self.leave_queues(step, id, acquisition, ended, None),
             AcquisitionState::Holding { held, .. } => {
                 for part in held {
                     self.end_holding(step, id, part, client, ended);

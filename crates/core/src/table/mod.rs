@@ -25,6 +25,7 @@ mod publish_key;
 mod release;
 #[cfg(test)]
 mod semaphores;
+mod set_capacity;
 mod set_history;
 #[cfg(test)]
 mod several_locks;
@@ -36,6 +37,7 @@ pub(crate) mod story;
 mod verdict;
 pub mod version_1;
 mod view;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -262,6 +264,7 @@ impl LockTable {
             Command::EndWait(end) => self.end_wait(step, end),
             Command::PublishKey(publish) => self.publish_key(step, publish),
             Command::SetHistory(sizes) => self.set_history(*sizes),
+            Command::SetCapacity(set) => self.set_capacity(step, set),
             Command::Downgrade(_)
             | Command::HandOver(_)
             | Command::SetMetadata(_)
@@ -272,7 +275,6 @@ impl LockTable {
             | Command::Tick(_)
             | Command::BreakLock(_)
             | Command::EndSession(_)
-            | Command::SetCapacity(_)
             | Command::SetDelayRule(_)
             | Command::SetLimits(_)
             | Command::ConfirmFloor(_)

@@ -95,6 +95,9 @@ fn not_acquired(arguments: &LockArgs, error: AcquireError) -> Result<Exit, Failu
             Ok(Exit::named(arguments.conflict_exit_code))
         }
         AcquireError::SessionLost(_)
+        | AcquireError::WouldDeadlock { .. }
+        | AcquireError::CapacityDiffers { .. }
+        | AcquireError::DelayOutOfBounds { .. }
         | AcquireError::Limit { .. }
         | AcquireError::BadArgument { .. }
         | AcquireError::Ended { .. }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use palisade_core::ids::{AcquisitionId, LockName, SessionId};
-use palisade_host::{Host, channel};
+use palisade_host::{Host, Moment, channel};
 use palisade_proto::v1;
 use palisade_proto::v1::cluster_client::ClusterClient;
 use palisade_proto::v1::request::Op;
@@ -20,7 +20,7 @@ use tonic::transport::Channel;
 use crate::config::{ClientConfig, ConfigError, Settings};
 use crate::driver::{Command, Driver};
 use crate::error::{CallError, OpenError};
-use crate::session::Session;
+use crate::session::{Session, SessionShared};
 use crate::watch::{Filter, From, Watch};
 use crate::wire;
 
@@ -34,8 +34,8 @@ const UNARY_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) enum Left {
     /// Some caller of this session no longer waits; its answer channel is closed.
     Wait(SessionId),
-    /// A guard.
-    Guard(AcquisitionId),
+    /// The guard of a part, by its place in the grant.
+    Guard(AcquisitionId, usize),
     /// The last handle of a session.
     Session(SessionId),
 }
@@ -60,6 +60,14 @@ impl LeftQueue {
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;
     }
+}
+
+/// What became of a request.
+pub(crate) struct Answered {
+    /// When its first copy left: the cluster can have decided it for that one.
+    pub(crate) sent: Moment,
+    /// Refusals are answers.
+    pub(crate) answer: Result<Answer, v1::Error>,
 }
 
 /// The way to the client's task.
@@ -91,6 +99,18 @@ impl ClientHandle {
                 Err(CallError::Unavailable { last: "too many requests wait in this client".to_owned() })
             }
         }
+    }
+
+    /// Asks what names all that it is about, so that it can be repeated: a read, an operator's request, or something of a
+    /// session.
+    pub(crate) async fn ask(
+        &self,
+        session: Option<Arc<SessionShared>>,
+        message: Op,
+    ) -> Result<Answered, CallError> {
+        let (reply, answer) = oneshot::channel();
+        self.call(Command::Ask { session, message, reply }).await?;
+        answer.await.unwrap_or(Err(CallError::ClientClosed))
     }
 
     pub(crate) fn leave(&self, left: Left) {
@@ -267,10 +287,9 @@ impl Client {
         }
     }
 
-    async fn read(&self, op: Op) -> Result<Answer, CallError> {
-        let (reply, answer) = oneshot::channel();
-        self.handle.call(Command::Read { op, reply }).await?;
-        answer.await.unwrap_or(Err(CallError::ClientClosed))
+    /// Asks for what is of no session.
+    pub(crate) async fn read(&self, op: Op) -> Result<Answer, CallError> {
+        self.handle.ask(None, op).await?.answer.map_err(wire::call_error)
     }
 
     /// Asks the endpoints in order, until one answers.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use palisade_core::ids::ClientName;
 use palisade_core::limits::{TTL_DEFAULT, TTL_MAX, TTL_MIN};
 
-use crate::deadline::Lease;
+use crate::deadline::{HoldDeadlines, Lease};
 
 /// A connection to a silent node is given up after this and as long again, at least.
 const CONNECTION_KEEPALIVE_MIN: Duration = Duration::from_millis(500);
@@ -101,6 +101,11 @@ impl Settings {
     /// The lease of a session whose TTL the cluster confirmed.
     pub(crate) fn lease(&self, ttl: Duration) -> Lease {
         Lease::new(ttl, self.drift, self.margin)
+    }
+
+    /// Those of a hold that has bounds of its own.
+    pub(crate) fn hold_deadlines(&self, most: Option<Duration>, every: Option<Duration>) -> HoldDeadlines {
+        HoldDeadlines::new(self.drift, most, every)
     }
 
     /// How often a silent connection is probed: often enough to find a dead node and reach another within a lease.

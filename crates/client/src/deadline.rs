@@ -3,6 +3,7 @@
 //! Only sendings count, never the arrival of an answer: the cluster counts from when a request came in, which is later
 //! than its sending and earlier than its answer (Gray and Cheriton 1989).
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use palisade_core::limits::FIRST_LEASE_MAX;
@@ -57,6 +58,57 @@ impl Lease {
     fn belief_of(&self, lease: Duration) -> Duration {
         let margin = self.margin.unwrap_or_else(|| (lease / 10).max(MARGIN_MIN));
         lease.mul_f64(1.0 - self.drift).saturating_sub(margin)
+    }
+}
+
+/// A holder's own deadlines (SPEC 4): how long it may hold, from the sending of its first report, and how long between the
+/// sendings of two. The leader counts from their arrival, which is later. No margin: whoever names a bound names it with
+/// room.
+#[derive(Debug)]
+pub(crate) struct HoldDeadlines {
+    hold_max: Option<Duration>,
+    progress_every: Option<Duration>,
+    /// Nanoseconds of the clock; `NEVER` before the first.
+    first_report: AtomicU64,
+    /// The last that was answered; 0 before the first.
+    last_report: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl HoldDeadlines {
+    pub(crate) fn new(drift: f64, hold_max: Option<Duration>, progress_every: Option<Duration>) -> Self {
+        let counted = |bound: Duration| bound.mul_f64(1.0 - drift.clamp(0.0, 1.0));
+        Self {
+            hold_max: hold_max.map(counted),
+            progress_every: progress_every.map(counted),
+            first_report: AtomicU64::new(NEVER),
+            last_report: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether there are any, so that a first report is due before the guard is handed out.
+    pub(crate) fn exist(&self) -> bool {
+        self.hold_max.is_some() || self.progress_every.is_some()
+    }
+
+    /// A report whose first copy was sent at `sent` was answered.
+    pub(crate) fn reported(&self, sent: Moment) {
+        self.first_report.fetch_min(sent.as_nanos(), Ordering::AcqRel);
+        self.last_report.fetch_max(sent.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// Until the nearest; nothing once it passed. None without any, and before the first report.
+    pub(crate) fn remaining(&self, now: Moment) -> Option<Duration> {
+        let first = self.first_report.load(Ordering::Acquire);
+        if first == NEVER {
+            return None;
+        }
+        let last = self.last_report.load(Ordering::Acquire);
+        let most = self.hold_max.map(|bound| Moment::from_nanos(first) + bound);
+        let next = self.progress_every.map(|interval| Moment::from_nanos(last) + interval);
+        let nearest = most.into_iter().chain(next).min()?;
+        Some(nearest.since(now))
     }
 }
 
@@ -122,6 +174,35 @@ mod tests {
         assert_eq!(time_left(deadline, SENT), Some(Duration::from_secs(1)));
         assert_eq!(time_left(deadline, deadline), None);
         assert_eq!(time_left(deadline, after(Duration::from_secs(300))), None);
+    }
+
+    #[test]
+    fn a_report_moves_the_next_one_on_and_never_the_end() {
+        let seconds = Duration::from_secs;
+        let deadlines = HoldDeadlines::new(0.01, Some(seconds(100)), Some(seconds(40)));
+        assert_eq!(deadlines.remaining(SENT), None);
+        deadlines.reported(SENT);
+        assert_eq!(deadlines.remaining(SENT), Some(Duration::from_millis(39_600)));
+        deadlines.reported(after(seconds(30)));
+        assert_eq!(deadlines.remaining(after(seconds(30))), Some(Duration::from_millis(39_600)));
+        // An answer to an earlier one comes late.
+        deadlines.reported(after(seconds(10)));
+        assert_eq!(deadlines.remaining(after(seconds(30))), Some(Duration::from_millis(39_600)));
+        deadlines.reported(after(seconds(65)));
+        assert_eq!(
+            deadlines.remaining(after(seconds(65))),
+            Some(seconds(34)),
+            "the longest holding time is nearer"
+        );
+        assert_eq!(deadlines.remaining(after(seconds(99))), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn without_deadlines_nothing_passes() {
+        let deadlines = HoldDeadlines::new(0.01, None, None);
+        assert!(!deadlines.exist());
+        deadlines.reported(SENT);
+        assert_eq!(deadlines.remaining(after(Duration::from_secs(1_000_000))), None);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! A held lock in the hands of its holder.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use palisade_core::holding::{Holding, NotHolding};
@@ -10,73 +9,20 @@ use palisade_core::ids::{AcquisitionId, LockName, Slot};
 use palisade_core::mode::Mode;
 use palisade_core::reply::Ended;
 use palisade_core::token::Token;
-use tokio::sync::{Notify, oneshot};
+use palisade_proto::v1;
+use palisade_proto::v1::request::Op;
+use palisade_proto::v1::response::Result as Answer;
+use tokio::sync::oneshot;
 
 use crate::client::Left;
-use crate::driver::Command;
+use crate::driver::{Change, Command};
 use crate::error::{CallError, LostReason, ReleaseError};
-use crate::session::{SessionHandle, SessionState};
+use crate::held::HeldPart;
+use crate::session::SessionState;
+use crate::wire;
 
-/// One tenure, as the guard and the client's task share it.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) session: Arc<SessionHandle>,
-    pub(crate) acquisition: AcquisitionId,
-    pub(crate) lock: LockName,
-    pub(crate) slot: Slot,
-    pub(crate) mode: Mode,
-    pub(crate) token: Token,
-    pub(crate) grant_index: u64,
-    pub(crate) lock_delay: Duration,
-    pub(crate) sequencer: OnceLock<String>,
-    pub(crate) contended: AtomicBool,
-    pub(crate) lost: OnceLock<LostReason>,
-    /// Of `contended` and `lost`.
-    pub(crate) changed: Notify,
-}
-
-impl Held {
-    /// The first reason stands.
-    pub(crate) fn lose(&self, reason: LostReason) {
-        if self.lost.set(reason).is_ok() {
-            self.changed.notify_waiters();
-        }
-    }
-
-    pub(crate) fn contend(&self) {
-        self.contended.store(true, Ordering::Release);
-        self.changed.notify_waiters();
-    }
-
-    fn reason(&self) -> Option<LostReason> {
-        if let Some(reason) = self.lost.get() {
-            return Some(*reason);
-        }
-        match self.session.shared.reported() {
-            SessionState::Lost(reason) => Some(reason),
-            SessionState::Active | SessionState::Suspended | SessionState::Reconnected => None,
-        }
-    }
-
-    fn remaining(&self) -> Option<Duration> {
-        if self.lost.get().is_some() {
-            return None;
-        }
-        self.session.shared.remaining()
-    }
-
-    async fn until<T>(&self, mut found: impl FnMut(&Self) -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(value) = found(self) {
-                return value;
-            }
-            changed.await;
-        }
-    }
-}
+/// How often a holder's own deadlines are looked at by the clock that counts suspension.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How a release ended the tenure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,20 +31,26 @@ pub struct Released {
     pub ended: Ended,
 }
 
-/// A held lock. Dropped, it is released in the background; [`LockGuard::release`] says whether that worked.
+/// A held lock: one slot of it. Dropped, it is released in the background; [`LockGuard::release`] says whether that worked.
 ///
 /// The token was captured with the grant and never changes: a lock that is acquired again has a new guard.
 #[derive(Debug)]
 #[must_use = "a dropped guard releases its lock"]
 pub struct LockGuard {
-    held: Arc<Held>,
-    /// A release was handed over; nothing is left to do on drop.
+    pub(crate) held: Arc<HeldPart>,
+    /// Its end was handed over; nothing is left to do on drop.
     released: bool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(held: Arc<Held>) -> Self {
+    pub(crate) fn new(held: Arc<HeldPart>) -> Self {
         Self { held, released: false }
+    }
+
+    /// Somebody else sees to its end from now on.
+    pub(crate) fn disarm(mut self) -> Arc<HeldPart> {
+        self.released = true;
+        self.held.clone()
     }
 
     /// The fencing token: send it with each write; the resource rejects it once it has seen a newer one.
@@ -123,7 +75,7 @@ impl LockGuard {
 
     /// Which acquisition.
     pub fn acquisition(&self) -> AcquisitionId {
-        self.held.acquisition
+        self.held.hold.acquisition
     }
 
     /// How long the slot stays closed if this session expires.
@@ -133,18 +85,15 @@ impl LockGuard {
 
     /// Whether the lock may be believed in now.
     pub fn state(&self) -> SessionState {
-        match self.held.reason() {
-            Some(reason) => SessionState::Lost(reason),
-            None => self.held.session.shared.state(),
-        }
+        self.held.state()
     }
 
-    /// How long it is believed in, unless the session is renewed; None when it is not.
+    /// How long it is believed in, unless the session is renewed or progress reported; None when it is not.
     pub fn remaining(&self) -> Option<Duration> {
         self.held.remaining()
     }
 
-    /// An error once the deadline passed, a resource refused the token, or the cluster ended the tenure. Call it before
+    /// An error once the nearest deadline passed, a resource refused the token, or the cluster ended the tenure. Call it before
     /// each effect. Advice: only the resource's own check, at the write, is proof.
     ///
     /// # Errors
@@ -167,22 +116,23 @@ impl LockGuard {
     /// Ends once the lock is lost, or was released by its holder (so that no watcher stays behind). A passed deadline is not a loss: see [`LockGuard::suspended`].
     pub fn lost(&self) -> impl Future<Output = LostReason> + Send + 'static {
         let held = self.held.clone();
-        async move { held.until(Held::reason).await }
+        async move { held.until(HeldPart::reason).await }
     }
 
-    /// Ends once work must stop: the deadline passed (`Suspended`), or the lock is lost.
+    /// Ends once work must stop: a deadline passed (`Suspended`), or the lock is lost.
     pub fn suspended(&self) -> impl Future<Output = SessionState> + Send + 'static {
         let held = self.held.clone();
         async move {
-            let mut states = held.session.shared.states();
+            let mut states = held.hold.session.shared.states();
             let stopped =
                 states.wait_for(|state| matches!(state, SessionState::Suspended | SessionState::Lost(_)));
             tokio::select! {
-                reason = held.until(Held::reason) => SessionState::Lost(reason),
+                reason = held.until(HeldPart::reason) => SessionState::Lost(reason),
                 state = stopped => match state {
                     Ok(state) => *state,
                     Err(_) => SessionState::Lost(LostReason::ClientClosed),
                 },
+                () = own_deadline(&held) => SessionState::Suspended,
             }
         }
     }
@@ -190,7 +140,7 @@ impl LockGuard {
     /// Ends once somebody queues behind this holder.
     pub fn contended(&self) -> impl Future<Output = ()> + Send + 'static {
         let held = self.held.clone();
-        async move { held.until(|held| held.contended.load(Ordering::Acquire).then_some(())).await }
+        async move { held.until(|held| held.is_contended().then_some(())).await }
     }
 
     /// The signed sequencer: as the grant carried it, or fetched now, once.
@@ -211,10 +161,19 @@ impl LockGuard {
     ///
     /// As [`LockGuard::sequencer`].
     pub async fn sequencer_again(&self) -> Result<String, CallError> {
-        let (reply, answer) = oneshot::channel();
-        let command = Command::Sequencer { held: self.held.clone(), reply };
-        self.held.session.client.call(command).await?;
-        let sequencer = answer.await.unwrap_or(Err(CallError::ClientClosed))?;
+        let held = &self.held;
+        let session = &held.hold.session;
+        let message = v1::GetSequencer {
+            acquisition: Some(wire::acquisition(held.hold.acquisition)),
+            lock: held.lock.as_str().to_owned(),
+            slot: held.slot.0,
+        };
+        let asked = session.client.ask(Some(session.shared.clone()), Op::Sequencer(message)).await?;
+        let sequencer = match asked.answer {
+            Ok(Answer::Sequencer(answer)) => answer.sequencer,
+            Ok(_) => return Err(wire::unexpected()),
+            Err(error) => return Err(wire::call_error(error)),
+        };
         // A later one proves the same; the first stands for `Holding`, which lends it out.
         let _ = self.held.sequencer.set(sequencer.clone());
         Ok(sequencer)
@@ -226,21 +185,20 @@ impl LockGuard {
     /// # Errors
     ///
     /// Each says whether the lock was still held; see [`ReleaseError`].
-    pub async fn release(mut self) -> Result<Released, ReleaseError> {
+    pub async fn release(self) -> Result<Released, ReleaseError> {
         let (reply, answer) = oneshot::channel();
-        let session = self.held.session.shared.clone();
-        let command = Command::Release { session, number: self.held.acquisition.number, reply };
-        let client = self.held.session.client.clone();
+        let held = self.held.clone();
+        let command = Command::Change {
+            acquisition: held.hold.acquisition,
+            session: held.hold.session.shared.clone(),
+            place: Some(held.place),
+            change: Change::Release { reply: Some(reply) },
+        };
         // Until it is handed over, dropping this future drops an armed guard.
-        client.call(command).await.map_err(|error| match error {
-            CallError::Unavailable { .. } => ReleaseError::Unavailable,
-            CallError::SessionLost(reason) => ReleaseError::SessionLost(reason),
-            CallError::Refused { .. } | CallError::ClientClosed => ReleaseError::ClientClosed,
-        })?;
-        self.released = true;
-        let before = self.held.lost.get().copied();
-        self.held.lose(LostReason::Ended(Ended::Released));
-        drop(self);
+        held.hold.session.client.call(command).await?;
+        let before = held.own_reason();
+        held.lose(LostReason::Ended(Ended::Released));
+        drop(self.disarm());
         match (answer.await.unwrap_or(Err(ReleaseError::ClientClosed)), before) {
             (Err(ReleaseError::NotHeld { ended: None, superseded_by }), Some(LostReason::Ended(ended))) => {
                 Err(ReleaseError::NotHeld { ended: Some(ended), superseded_by })
@@ -248,29 +206,16 @@ impl LockGuard {
             (outcome, _) => outcome,
         }
     }
+}
 
-    /// Waits until the lease is believed in.
-    pub(crate) async fn when_active(self) -> Result<Self, LostReason> {
-        if self.held.remaining().is_some() {
-            return Ok(self);
-        }
-        let mut states = self.held.session.shared.states();
-        loop {
-            if let Some(reason) = self.held.reason() {
-                return Err(reason);
-            }
-            if self.held.remaining().is_some() {
-                return Ok(self);
-            }
-            tokio::select! {
-                changed = states.changed() => if changed.is_err() {
-                    return Err(LostReason::ClientClosed);
-                },
-                () = self.held.changed.notified() => {}
-                // A deadline that was extended just before it passed changes no state.
-                () = tokio::time::sleep(Duration::from_millis(100)) => {}
-            }
-        }
+/// Ends once one of the holder's own deadlines has passed; never without any.
+async fn own_deadline(held: &HeldPart) {
+    let deadlines = &held.hold.deadlines;
+    if !deadlines.exist() {
+        return std::future::pending().await;
+    }
+    while deadlines.remaining(held.hold.session.shared.now()).is_none_or(|left| !left.is_zero()) {
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -278,7 +223,8 @@ impl Drop for LockGuard {
     fn drop(&mut self) {
         if !self.released {
             self.held.lose(LostReason::Ended(Ended::Released));
-            self.held.session.client.leave(Left::Guard(self.held.acquisition));
+            let hold = &self.held.hold;
+            hold.session.client.leave(Left::Guard(hold.acquisition, self.held.place));
         }
     }
 }

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! [`Client`] owns one connection, [`Session`] a lease that is kept alive in the background, [`LockGuard`] one held
-//! lock, [`Watch`] what happens to locks. One task for each client owns the connection and everything that is undecided (`driver`); [`deadline`]
+//! slot of a lock, [`GuardSet`] several that were granted at once, [`Watch`] what happens to locks. One task for each client owns the connection and everything that is undecided (`driver`); [`deadline`]
 //! is the arithmetic of leases. Errors: [`error`], one enum for each operation, each variant saying whether it took effect.
 //!
 //! The guard's own deadline narrows the window in which a lapsed holder acts. Only the resource closes it, by the
@@ -30,15 +30,25 @@ pub mod deadline;
 mod driver;
 pub mod error;
 mod guard;
+mod guard_set;
+mod held;
+mod holder;
 mod lock;
+mod operators;
 mod session;
+mod spec;
 pub mod watch;
 mod wire;
 
 pub use client::Client;
 pub use config::{ClientConfig, ConfigError};
-pub use error::{AcquireError, CallError, Effect, LostReason, OpenError, ReleaseError};
+pub use error::{
+    AcquireError, CallError, ChangeError, Effect, HoldError, LostReason, OpenError, ReleaseError,
+};
 pub use guard::{LockGuard, Released};
+pub use guard_set::GuardSet;
+pub use holder::HandedOver;
 pub use lock::AcquireBuilder;
 pub use session::{Session, SessionState};
+pub use spec::Part;
 pub use watch::{Watch, Watched};

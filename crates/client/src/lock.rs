@@ -1,93 +1,32 @@
-//! Acquiring.
+//! Acquiring: one lock, or several at once.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use palisade_core::ids::{LockName, SessionId};
-use palisade_core::limits::{LOCK_DELAY_MAX, WAIT_MAX};
-use palisade_proto::v1;
+use palisade_core::ids::{GuardName, OwnerLabel, SessionId};
 use tokio::sync::oneshot;
 
 use crate::client::{ClientHandle, Left};
 use crate::driver::Command;
-use crate::error::{AcquireError, CallError};
+use crate::error::{AcquireError, AskedFor, CallError};
 use crate::guard::LockGuard;
+use crate::guard_set::GuardSet;
 use crate::session::SessionHandle;
+use crate::spec::{AcquireSpec, Part, WaitFor};
 
-/// What is asked for, kept so that it can be asked again, word for word, under the same number.
-#[derive(Clone, Debug)]
-pub(crate) struct AcquireSpec {
-    pub(crate) lock: LockName,
-    pub(crate) wait: WaitFor,
-    pub(crate) lock_delay: Option<Duration>,
-    pub(crate) with_sequencer: bool,
-}
-
-/// How long to wait in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitFor {
-    Nothing,
-    Bounded(Duration),
-    Session,
-}
-
-impl AcquireSpec {
-    pub(crate) fn message(&self, number: u64, mark: u64) -> v1::Acquire {
-        let kind = match self.wait {
-            WaitFor::Nothing => v1::wait::Kind::None(true),
-            WaitFor::Bounded(bound) => v1::wait::Kind::BoundedMs(millis(bound)),
-            WaitFor::Session => v1::wait::Kind::Session(true),
-        };
-        let part = v1::AcquirePart {
-            lock: self.lock.as_str().to_owned(),
-            mode: v1::Mode::Exclusive.into(),
-            lock_delay_ms: self.lock_delay.map(millis),
-            ..v1::AcquirePart::default()
-        };
-        v1::Acquire {
-            number,
-            mark,
-            parts: vec![part],
-            wait: Some(v1::Wait { kind: Some(kind) }),
-            owner: String::new(),
-            want_sequencer: self.with_sequencer,
-            ..v1::Acquire::default()
-        }
-    }
-
-    fn check(&self) -> Result<(), AcquireError> {
-        if let WaitFor::Bounded(bound) = self.wait
-            && (millis(bound) == 0 || millis(bound) > WAIT_MAX.0)
-        {
-            let message = format!("a bounded wait is 1 ms to a day, not {bound:?}");
-            return Err(AcquireError::BadArgument { message });
-        }
-        if let Some(delay) = self.lock_delay
-            && millis(delay) > LOCK_DELAY_MAX.0
-        {
-            let message = format!("a lock-delay is at most {} ms, not {delay:?}", LOCK_DELAY_MAX);
-            return Err(AcquireError::BadArgument { message });
-        }
-        Ok(())
-    }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// An acquisition to be made.
+/// An acquisition to be made, of one slot (its guard is a [`LockGuard`]) or of several ([`GuardSet`]).
 #[derive(Debug)]
 #[must_use = "nothing is asked for before acquire()"]
-pub struct AcquireBuilder {
+pub struct AcquireBuilder<G = LockGuard> {
     session: Arc<SessionHandle>,
     spec: AcquireSpec,
+    guard: PhantomData<fn() -> G>,
 }
 
-impl AcquireBuilder {
-    pub(crate) fn new(session: Arc<SessionHandle>, lock: LockName) -> Self {
-        let spec = AcquireSpec { lock, wait: WaitFor::Session, lock_delay: None, with_sequencer: false };
-        Self { session, spec }
+impl<G> AcquireBuilder<G> {
+    pub(crate) fn new(session: Arc<SessionHandle>, parts: Vec<Part>) -> Self {
+        Self { session, spec: AcquireSpec::new(parts), guard: PhantomData }
     }
 
     /// Waits in the queue at most so long (1 ms to a day), counted by the leader.
@@ -108,16 +47,81 @@ impl AcquireBuilder {
         self
     }
 
-    /// How long the lock stays closed if this session expires while it holds: 0 to 60 s. Unnamed: the cluster's default.
-    pub fn lock_delay(mut self, delay: Duration) -> Self {
-        self.spec.lock_delay = Some(delay);
-        self
-    }
-
-    /// The grant carries a signed sequencer.
+    /// The grant carries signed sequencers.
     pub fn with_sequencer(mut self) -> Self {
         self.spec.with_sequencer = true;
         self
+    }
+
+    /// The longest time that it may be held (1 s to 30 days), counted from the first report of progress, which the client
+    /// sends before it hands out the guard. After it the hold ends as `overdue`, with the lock-delay; the session lives.
+    pub fn hold_max(mut self, bound: Duration) -> Self {
+        self.spec.hold_max = Some(bound);
+        self
+    }
+
+    /// The longest time between two calls of [`LockGuard::report_progress`] (1 s to 30 days). What is not reported in time
+    /// ends as `overdue`, with the lock-delay; the session lives.
+    pub fn progress_every(mut self, interval: Duration) -> Self {
+        self.spec.progress_every = Some(interval);
+        self
+    }
+
+    /// What others can read and watch of the holder, an address say: up to 4 KiB.
+    pub fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Self {
+        self.spec.metadata = metadata.into();
+        self
+    }
+
+    /// Names the task that asks. A wait that would close a cycle of named tasks is refused. Without a name it takes no part
+    /// in that search.
+    pub fn owner(mut self, task: OwnerLabel) -> Self {
+        self.spec.owner = Some(task);
+        self
+    }
+
+    async fn all(self) -> Result<GuardSet, AcquireError> {
+        let Self { session, spec, guard: PhantomData } = self;
+        spec.check()?;
+        let lock = spec.asked_for();
+        let (client, id) = (session.client.clone(), session.shared.id());
+        granted(client, id, lock, |reply| Command::Acquire { session, spec, reply }).await
+    }
+}
+
+impl AcquireBuilder {
+    fn part(mut self, change: impl FnOnce(Part) -> Part) -> Self {
+        if let Some(part) = self.spec.parts.pop() {
+            self.spec.parts.push(change(part));
+        }
+        self
+    }
+
+    /// Shared with other shared holders. They all carry the same token, so that a resource cannot tell them apart.
+    pub fn shared(self) -> Self {
+        self.part(Part::shared)
+    }
+
+    /// How many slots the lock has: a semaphore. Whoever asks for it names the same number while it is in use. The guard
+    /// has one of them.
+    pub fn capacity(self, slots: u32) -> Self {
+        self.part(|part| part.capacity(slots))
+    }
+
+    /// How many slots are wanted, all in one entry or none; each has a guard of its own in the set.
+    pub fn permits(self, permits: u32) -> AcquireBuilder<GuardSet> {
+        let Self { session, spec, guard: PhantomData } = self.part(|part| part.permits(permits));
+        AcquireBuilder { session, spec, guard: PhantomData }
+    }
+
+    /// How long the lock stays closed if this session expires while it holds: 0 to 60 s. Unnamed: the cluster's default.
+    pub fn lock_delay(self, delay: Duration) -> Self {
+        self.part(|part| part.lock_delay(delay))
+    }
+
+    /// See [`Part::fenced_by`].
+    pub fn fenced_by(self, guards: impl IntoIterator<Item = GuardName>) -> Self {
+        self.part(|part| part.fenced_by(guards))
     }
 
     /// Asks, waits, and hands out the lock only while its lease is believed in. Dropping the future cancels the
@@ -127,30 +131,51 @@ impl AcquireBuilder {
     ///
     /// Each says whether it took effect; see [`AcquireError`].
     pub async fn acquire(self) -> Result<LockGuard, AcquireError> {
-        self.spec.check()?;
-        let lock = self.spec.lock.clone();
-        let (reply, answer) = oneshot::channel();
-        let (client, session) = (self.session.client.clone(), self.session.shared.id());
-        let command = Command::Acquire { session: self.session, spec: self.spec, reply };
-        client.call(command).await.map_err(|error| match error {
-            CallError::SessionLost(reason) => AcquireError::SessionLost(reason),
-            // It never left this process.
-            CallError::Unavailable { .. } => AcquireError::Unavailable { lock: lock.clone() },
-            CallError::Refused { .. } | CallError::ClientClosed => AcquireError::ClientClosed,
-        })?;
-        let mut wait = Wait { answer: Some(answer), client, session };
-        let granted = match &mut wait.answer {
-            Some(answer) => answer.await.unwrap_or(Err(AcquireError::ClientClosed)),
-            None => Err(AcquireError::ClientClosed),
-        };
-        wait.answer = None;
-        granted?.when_active().await.map_err(AcquireError::SessionLost)
+        Ok(self.all().await?.into_first())
     }
+}
+
+impl AcquireBuilder<GuardSet> {
+    /// Asks, waits, and hands out all of them, in one entry under one token, only while their lease is believed in. While
+    /// it waits it holds nothing, and everybody behind it in any of the queues waits as well: use a bounded wait.
+    ///
+    /// # Errors
+    ///
+    /// Each says whether it took effect; see [`AcquireError`].
+    pub async fn acquire(self) -> Result<GuardSet, AcquireError> {
+        self.all().await
+    }
+}
+
+/// Where the client's task answers who waits for a grant.
+pub(crate) type Granted = oneshot::Sender<Result<GuardSet, AcquireError>>;
+
+/// Hands a command to the client's task that is answered by a grant, and waits for it, as long as this future lives.
+pub(crate) async fn granted(
+    client: Arc<ClientHandle>,
+    session: SessionId,
+    lock: AskedFor,
+    command: impl FnOnce(Granted) -> Command,
+) -> Result<GuardSet, AcquireError> {
+    let (reply, answer) = oneshot::channel();
+    client.call(command(reply)).await.map_err(|error| match error {
+        CallError::SessionLost(reason) => AcquireError::SessionLost(reason),
+        // It never left this process.
+        CallError::Unavailable { .. } => AcquireError::Unavailable { lock: lock.clone() },
+        CallError::Refused { .. } | CallError::ClientClosed => AcquireError::ClientClosed,
+    })?;
+    let mut wait = Wait { answer: Some(answer), client, session };
+    let granted = match &mut wait.answer {
+        Some(answer) => answer.await.unwrap_or(Err(AcquireError::ClientClosed)),
+        None => Err(AcquireError::ClientClosed),
+    };
+    wait.answer = None;
+    granted?.ready(lock).await
 }
 
 /// A caller that waits. Dropped before the answer, it tells the client's task, which cancels.
 struct Wait {
-    answer: Option<oneshot::Receiver<Result<LockGuard, AcquireError>>>,
+    answer: Option<oneshot::Receiver<Result<GuardSet, AcquireError>>>,
     client: Arc<ClientHandle>,
     session: SessionId,
 }
@@ -162,31 +187,5 @@ impl Drop for Wait {
             drop(answer);
             self.client.leave(Left::Wait(self.session));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec() -> AcquireSpec {
-        let lock = LockName::new("orders").expect("a name");
-        AcquireSpec { lock, wait: WaitFor::Session, lock_delay: None, with_sequencer: false }
-    }
-
-    #[test]
-    fn an_explicit_zero_delay_is_zero_and_an_unnamed_one_is_absent() {
-        assert_eq!(spec().message(1, 1).parts[0].lock_delay_ms, None);
-        let zero = AcquireSpec { lock_delay: Some(Duration::ZERO), ..spec() };
-        assert_eq!(zero.message(1, 1).parts[0].lock_delay_ms, Some(0));
-    }
-
-    #[test]
-    fn bounds_are_checked_before_anything_is_sent() {
-        let never = AcquireSpec { wait: WaitFor::Bounded(Duration::ZERO), ..spec() };
-        assert!(matches!(never.check(), Err(AcquireError::BadArgument { .. })));
-        let long = AcquireSpec { lock_delay: Some(Duration::from_secs(61)), ..spec() };
-        assert!(matches!(long.check(), Err(AcquireError::BadArgument { .. })));
-        assert!(spec().check().is_ok());
     }
 }

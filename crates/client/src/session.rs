@@ -16,7 +16,9 @@ use crate::client::{ClientHandle, Left};
 use crate::deadline::time_left;
 use crate::driver::Command;
 use crate::error::{CallError, LostReason};
+use crate::guard_set::GuardSet;
 use crate::lock::AcquireBuilder;
+use crate::spec::Part;
 
 /// What a holder may believe (SPEC 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,10 @@ impl SessionShared {
 
     pub(crate) fn id(&self) -> SessionId {
         self.id
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
     }
 
     pub(crate) fn deadline(&self) -> Moment {
@@ -152,7 +158,12 @@ impl Session {
 
     /// Asks for a lock. Two acquisitions of one session exclude each other like those of two.
     pub fn lock(&self, lock: LockName) -> AcquireBuilder {
-        AcquireBuilder::new(self.handle.clone(), lock)
+        AcquireBuilder::new(self.handle.clone(), vec![lock.into()])
+    }
+
+    /// Asks for several locks at once, all or none, in one entry under one token. A lock that is named twice is refused.
+    pub fn lock_all<P: Into<Part>>(&self, parts: impl IntoIterator<Item = P>) -> AcquireBuilder<GuardSet> {
+        AcquireBuilder::new(self.handle.clone(), parts.into_iter().map(Into::into).collect())
     }
 
     /// Ends the session: its locks are free at once, its waits end. Locks should be released first, in the order that

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use palisade_core::ids::LockName;
+use palisade_core::ids::{AcquisitionId, ClientName, LockName, OwnerLabel};
 use palisade_core::reply::{Ended, HolderView};
 use palisade_proto::convert::{ErrorName, words};
 use palisade_proto::v1;
 
-use crate::error::{AcquireError, CallError, LostReason, ReleaseError};
+use crate::error::{AcquireError, AskedFor, CallError, LostReason, ReleaseError, Waiting};
 
 /// What an error asks of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,11 +84,44 @@ fn holder(error: &v1::Error) -> Option<Box<HolderView>> {
     error.holder.as_ref().and_then(|holder| words::holder_from(holder).ok()).map(Box::new)
 }
 
-pub(crate) fn acquire_error(lock: &LockName, error: v1::Error) -> AcquireError {
+pub(crate) fn acquisition(id: AcquisitionId) -> v1::AcquisitionId {
+    words::acquisition(id)
+}
+
+/// Whether it says that what was named is not held any more: how that ended, and who came after.
+pub(crate) fn not_held(error: &v1::Error) -> Option<(Option<Ended>, Option<Box<HolderView>>)> {
+    let gone = matches!(
+        ErrorName::parse(&error.name)?,
+        ErrorName::NotHeld
+            | ErrorName::AlreadyEnded
+            | ErrorName::BelowMark
+            | ErrorName::Overdue
+            | ErrorName::Broken
+            | ErrorName::Cancelled
+            | ErrorName::SessionExpired
+            | ErrorName::SessionEnded
+            | ErrorName::SessionClosed
+            | ErrorName::TakenOver
+    );
+    gone.then(|| (words::ended_from(error.ended), holder(error)))
+}
+
+/// Without the steps that say what cannot be.
+fn cycle(error: &v1::Error) -> Vec<Waiting> {
+    let step = |step: &v1::CycleStep| {
+        Some(Waiting {
+            owner: OwnerLabel::new(&step.owner).ok()?,
+            client: ClientName::new(&step.client).ok()?,
+            lock: LockName::new(&step.lock).ok()?,
+        })
+    };
+    error.cycle.iter().filter_map(step).collect()
+}
+
+pub(crate) fn acquire_error(lock: AskedFor, error: v1::Error) -> AcquireError {
     if let Meaning::SessionOver(reason) = meaning(&error) {
         return AcquireError::SessionLost(reason);
     }
-    let lock = lock.clone();
     match ErrorName::parse(&error.name) {
         Some(ErrorName::LockHeld) => {
             AcquireError::Held { lock, holder: holder(&error), waiting: error.waiting }
@@ -100,12 +133,23 @@ pub(crate) fn acquire_error(lock: &LockName, error: v1::Error) -> AcquireError {
             retry_after: retry_after(&error),
         },
         Some(ErrorName::WaitTimedOut) => AcquireError::TimedOut { lock },
-        Some(ErrorName::AlreadyEnded | ErrorName::BelowMark) => {
-            match words::ended_from(error.ended).unwrap_or(Ended::Forgotten) {
-                Ended::TimedOut => AcquireError::TimedOut { lock },
-                ended => AcquireError::Ended { lock, ended },
-            }
+        Some(ErrorName::WouldDeadlock) => {
+            AcquireError::WouldDeadlock { lock, cycle: cycle(&error), message: error.message }
         }
+        Some(ErrorName::CapacityDiffers) => {
+            AcquireError::CapacityDiffers { lock, capacity: error.limit, message: error.message }
+        }
+        Some(ErrorName::DelayOutOfBounds) => AcquireError::DelayOutOfBounds { lock, message: error.message },
+        Some(
+            ErrorName::AlreadyEnded
+            | ErrorName::BelowMark
+            | ErrorName::Overdue
+            | ErrorName::Broken
+            | ErrorName::Cancelled,
+        ) => match words::ended_from(error.ended).unwrap_or(Ended::Forgotten) {
+            Ended::TimedOut => AcquireError::TimedOut { lock },
+            ended => AcquireError::Ended { lock, ended },
+        },
         Some(ErrorName::LimitReached) => AcquireError::Limit { limit: error.limit, message: error.message },
         Some(ErrorName::BadArgument) => AcquireError::BadArgument { message: error.message },
         _ => AcquireError::Refused { name: error.name, message: error.message },
@@ -113,16 +157,9 @@ pub(crate) fn acquire_error(lock: &LockName, error: v1::Error) -> AcquireError {
 }
 
 pub(crate) fn release_error(error: v1::Error) -> ReleaseError {
-    match ErrorName::parse(&error.name) {
-        Some(
-            ErrorName::NotHeld
-            | ErrorName::AlreadyEnded
-            | ErrorName::BelowMark
-            | ErrorName::SessionExpired
-            | ErrorName::SessionEnded
-            | ErrorName::SessionClosed,
-        ) => ReleaseError::NotHeld { ended: words::ended_from(error.ended), superseded_by: holder(&error) },
-        _ => ReleaseError::Refused { name: error.name, message: error.message },
+    match not_held(&error) {
+        Some((ended, superseded_by)) => ReleaseError::NotHeld { ended, superseded_by },
+        None => ReleaseError::Refused { name: error.name, message: error.message },
     }
 }
 
@@ -147,6 +184,32 @@ mod tests {
         v1::Error { name: name.to_owned(), ..v1::Error::default() }
     }
 
+    fn orders() -> AskedFor {
+        AskedFor(vec![LockName::new("orders").expect("a name")])
+    }
+
+    #[test]
+    fn a_cycle_is_told_in_names() {
+        let step = |owner: &str, lock: &str| v1::CycleStep {
+            owner: owner.to_owned(),
+            lock: lock.to_owned(),
+            ..v1::CycleStep::default()
+        };
+        let error = v1::Error { cycle: vec![step("a", "x"), step("b", "y")], ..named("WOULD_DEADLOCK") };
+        let AcquireError::WouldDeadlock { cycle, .. } = acquire_error(orders(), error) else {
+            panic!("another error")
+        };
+        let cycle: Vec<_> = cycle.iter().map(|step| (step.owner.as_str(), step.lock.as_str())).collect();
+        assert_eq!(cycle, [("a", "x"), ("b", "y")]);
+    }
+
+    #[test]
+    fn what_ended_before_its_guard_says_how() {
+        let error = v1::Error { ended: v1::Ended::Overdue.into(), ..named("OVERDUE") };
+        let overdue = AcquireError::Ended { lock: orders(), ended: Ended::Overdue };
+        assert_eq!(acquire_error(orders(), error), overdue);
+    }
+
     #[test]
     fn what_is_undecided_is_repeated_and_what_is_decided_is_not() {
         for name in
@@ -168,10 +231,9 @@ mod tests {
 
     #[test]
     fn a_holder_without_a_token_is_no_holder() {
-        let lock = LockName::new("orders").expect("a name");
         let acquisition = Some(v1::AcquisitionId { session: 3, number: 1 });
         let nobody = v1::Holder { acquisition, mode: v1::Mode::Exclusive.into(), ..v1::Holder::default() };
-        let holder_of = |holder| match acquire_error(&lock, v1::Error { holder, ..named("LOCK_HELD") }) {
+        let holder_of = |holder| match acquire_error(orders(), v1::Error { holder, ..named("LOCK_HELD") }) {
             AcquireError::Held { holder, .. } => holder.map(|holder| holder.token.get()),
             other => panic!("{other:?}"),
         };
@@ -181,8 +243,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_ends_with_its_session_is_lost_with_it() {
-        let lock = LockName::new("orders").expect("a name");
         let lost = AcquireError::SessionLost(LostReason::Ended(Ended::Expired));
-        assert_eq!(acquire_error(&lock, named("SESSION_EXPIRED")), lost);
+        assert_eq!(acquire_error(orders(), named("SESSION_EXPIRED")), lost);
     }
 }

@@ -109,8 +109,12 @@ impl Driver {
             .acquisitions
             .iter()
             .filter(|(number, acquisition)| {
-                matches!(acquisition.stage, Stage::Waiting { .. } | Stage::Holding { .. })
-                    && !known.contains(number)
+                let wanted = match &acquisition.stage {
+                    Stage::Asking { .. } => false,
+                    Stage::Waiting { .. } => true,
+                    Stage::Holding(holding) => holding.is_held(),
+                };
+                wanted && !known.contains(number)
             })
             .map(|(number, _)| *number)
             .collect();
@@ -148,6 +152,6 @@ impl Driver {
 fn asking(stage: Option<&Stage>) -> bool {
     match stage {
         Some(Stage::Asking { .. }) => true,
-        Some(Stage::Waiting { .. } | Stage::Holding { .. } | Stage::Releasing { .. }) | None => false,
+        Some(Stage::Waiting { .. } | Stage::Holding(_)) | None => false,
     }
 }

@@ -3,10 +3,14 @@
 //! Callers hand it commands over a bounded channel and wait on a channel of their own; nothing here is behind a lock.
 //! Everything that is ready at one time goes into one frame. [`outgoing`] is the queue towards the node, [`record`] the
 //! memory of one session, [`link`] the connection; [`requests`] turns commands into requests, [`answers`] takes what
-//! comes back, [`binding`] starts over on a new stream or under a new leader, [`upkeep`] is what time asks for.
+//! comes back, [`grants`] what is queued and granted, [`holding`] and [`changes`] what becomes of it; [`binding`] starts over
+//! on a new stream or under a new leader, [`upkeep`] is what time asks for.
 
 mod answers;
 mod binding;
+mod changes;
+mod grants;
+mod holding;
 mod link;
 mod outgoing;
 mod record;
@@ -18,23 +22,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use palisade_core::ids::RequestNumber;
+use palisade_core::ids::AcquisitionId;
 use palisade_host::{Host, Moment, PauseMeter};
 use palisade_proto::v1;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
-use crate::client::{ClientHandle, LeftQueue};
+use crate::client::{Answered, ClientHandle, LeftQueue};
 use crate::config::Settings;
-use crate::error::{AcquireError, CallError, LostReason, OpenError, ReleaseError};
-use crate::guard::{Held, LockGuard, Released};
-use crate::lock::AcquireSpec;
+use crate::error::{CallError, LostReason, OpenError};
+use crate::lock::Granted;
 use crate::session::{SessionHandle, SessionShared};
+use crate::spec::AcquireSpec;
 
 use self::link::{Happened, Link, Opened, Route};
 use self::outgoing::Outgoing;
 use self::record::{Opening, SessionRecord};
 use self::signals::OwnSignals;
+
+pub(crate) use self::changes::Change;
 
 /// Requests of one frame, and commands that are taken at once.
 const BATCH_MAX: usize = 512;
@@ -50,12 +56,14 @@ pub(crate) enum Command {
     Acquire {
         session: Arc<SessionHandle>,
         spec: AcquireSpec,
-        reply: oneshot::Sender<Result<LockGuard, AcquireError>>,
+        reply: Granted,
     },
-    Release {
+    /// Ends or changes what is held of an acquisition: the part at a place of its grant, or all of it.
+    Change {
+        acquisition: AcquisitionId,
         session: Arc<SessionShared>,
-        number: RequestNumber,
-        reply: oneshot::Sender<Result<Released, ReleaseError>>,
+        place: Option<usize>,
+        change: Change,
     },
     Close {
         session: Arc<SessionShared>,
@@ -65,13 +73,10 @@ pub(crate) enum Command {
         session: Arc<SessionShared>,
         reply: oneshot::Sender<Result<(), CallError>>,
     },
-    Sequencer {
-        held: Arc<Held>,
-        reply: oneshot::Sender<Result<String, CallError>>,
-    },
-    Read {
-        op: v1::request::Op,
-        reply: oneshot::Sender<Result<v1::response::Result, CallError>>,
+    Ask {
+        session: Option<Arc<SessionShared>>,
+        message: v1::request::Op,
+        reply: oneshot::Sender<Result<Answered, CallError>>,
     },
     Shutdown {
         reply: oneshot::Sender<()>,

@@ -12,8 +12,9 @@ use palisade_proto::v1;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::client::Answered;
 use crate::error::CallError;
-use crate::guard::Held;
+use crate::session::SessionShared;
 
 /// Requests that wait to be sent before no more commands are taken.
 const UNSENT_MAX: usize = 1_024;
@@ -41,27 +42,26 @@ pub(super) enum Op {
         session: u64,
         number: u64,
     },
-    Release {
+    /// Of a part, by its place in the grant; of none: of all.
+    Change {
         session: u64,
         number: u64,
+        place: Option<usize>,
     },
     Cancel {
         session: u64,
         number: u64,
     },
-    Sequencer(Box<SequencerOp>),
-    Read(Box<ReadOp>),
+    Ask(Box<AskOp>),
 }
 
-pub(super) struct SequencerOp {
-    pub(super) held: Arc<Held>,
-    pub(super) reply: Option<oneshot::Sender<Result<String, CallError>>>,
-    pub(super) give_up: Instant,
-}
-
-pub(super) struct ReadOp {
-    pub(super) op: v1::request::Op,
-    pub(super) reply: Option<oneshot::Sender<Result<v1::response::Result, CallError>>>,
+/// A request that names all that it is about, of a session or of none.
+pub(super) struct AskOp {
+    pub(super) session: Option<Arc<SessionShared>>,
+    pub(super) message: v1::request::Op,
+    /// Of the first copy.
+    pub(super) first_sent: Option<Moment>,
+    pub(super) reply: Option<oneshot::Sender<Result<Answered, CallError>>>,
     pub(super) give_up: Instant,
 }
 
@@ -69,31 +69,27 @@ impl Op {
     /// Answers a caller whose patience is over. Whether anybody still waits for this request.
     fn patient(&mut self, now: Instant, last: &str) -> bool {
         match self {
-            Self::Sequencer(op) => patient(&mut op.reply, op.give_up, now, last),
-            Self::Read(op) => patient(&mut op.reply, op.give_up, now, last),
+            Self::Ask(ask) => ask.patient(now, last),
             Self::Open { .. }
             | Self::Bind { .. }
             | Self::Close { .. }
             | Self::CloseUnwanted { .. }
             | Self::Acquire { .. }
-            | Self::Release { .. }
+            | Self::Change { .. }
             | Self::Cancel { .. } => true,
         }
     }
 }
 
-fn patient<T>(
-    reply: &mut Option<oneshot::Sender<Result<T, CallError>>>,
-    give_up: Instant,
-    now: Instant,
-    last: &str,
-) -> bool {
-    if now >= give_up
-        && let Some(reply) = reply.take()
-    {
-        let _ = reply.send(Err(CallError::Unavailable { last: last.to_owned() }));
+impl AskOp {
+    fn patient(&mut self, now: Instant, last: &str) -> bool {
+        if now >= self.give_up
+            && let Some(reply) = self.reply.take()
+        {
+            let _ = reply.send(Err(CallError::Unavailable { last: last.to_owned() }));
+        }
+        self.reply.as_ref().is_some_and(|reply| !reply.is_closed())
     }
-    reply.as_ref().is_some_and(|reply| !reply.is_closed())
 }
 
 /// One unanswered sending.
@@ -153,7 +149,10 @@ impl Outgoing {
     }
 
     /// A tag for a sending at `sent`.
-    pub(super) fn sent(&mut self, op: Op, sent: Moment) -> u64 {
+    pub(super) fn sent(&mut self, mut op: Op, sent: Moment) -> u64 {
+        if let Op::Ask(ask) = &mut op {
+            ask.first_sent.get_or_insert(sent);
+        }
         let tag = self.next_tag;
         self.next_tag += 1;
         self.in_flight.insert(tag, InFlight { op, sent });

@@ -7,12 +7,13 @@ use palisade_host::Moment;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::holding::Holding;
 use super::outgoing::Op;
 use crate::deadline::Lease;
-use crate::error::{AcquireError, CallError, LostReason, ReleaseError};
-use crate::guard::{Held, LockGuard, Released};
-use crate::lock::AcquireSpec;
+use crate::error::{AcquireError, CallError, LostReason};
+use crate::lock::Granted;
 use crate::session::{SessionHandle, SessionShared, SessionState};
+use crate::spec::AcquireSpec;
 
 /// A session being opened.
 pub(super) struct Opening {
@@ -28,7 +29,7 @@ pub(super) struct Opening {
 /// A caller that waits for a lock.
 pub(super) struct Caller {
     pub(super) session: Arc<SessionHandle>,
-    pub(super) reply: oneshot::Sender<Result<LockGuard, AcquireError>>,
+    pub(super) reply: Granted,
 }
 
 /// Where an acquisition is, as far as this client knows. One that is being cancelled is only a number.
@@ -37,15 +38,8 @@ pub(super) enum Stage {
     Asking { caller: Caller, give_up: Instant },
     /// In the queue. A bounded wait that is not told of its end gives up by itself.
     Waiting { caller: Caller, give_up: Option<Instant> },
-    /// Granted, and handed to the caller.
-    Holding { held: Arc<Held> },
-    /// To be released, repeated until it is decided.
-    Releasing {
-        slot: u32,
-        token: u64,
-        reply: Option<oneshot::Sender<Result<Released, ReleaseError>>>,
-        give_up: Instant,
-    },
+    /// Granted, and handed to the caller; some of it may be about to be released.
+    Holding(Holding),
 }
 
 pub(super) struct Acquisition {
@@ -129,7 +123,10 @@ impl SessionRecord {
 
     /// Whether a task of this process holds a lock in it.
     pub(super) fn holds(&self) -> bool {
-        self.acquisitions.values().any(|acquisition| matches!(acquisition.stage, Stage::Holding { .. }))
+        self.acquisitions.values().any(|acquisition| match &acquisition.stage {
+            Stage::Holding(holding) => holding.is_held(),
+            Stage::Asking { .. } | Stage::Waiting { .. } => false,
+        })
     }
 
     /// A request sent at `sent` was answered `renewed`.
@@ -154,12 +151,7 @@ impl SessionRecord {
                 Stage::Asking { caller, .. } | Stage::Waiting { caller, .. } => {
                     let _ = caller.reply.send(Err(AcquireError::SessionLost(reason)));
                 }
-                Stage::Holding { held } => held.lose(reason),
-                Stage::Releasing { reply, .. } => {
-                    if let Some(reply) = reply {
-                        let _ = reply.send(Err(ReleaseError::SessionLost(reason)));
-                    }
-                }
+                Stage::Holding(holding) => holding.lose(reason),
             }
         }
         for waiter in self.renew_waiters.drain(..) {

@@ -1,6 +1,6 @@
 //! Commands to requests, and requests to frames.
 
-use palisade_core::ids::{AcquisitionId, RequestNumber, SessionId};
+use palisade_core::ids::SessionId;
 use palisade_core::reply::Ended;
 use palisade_proto::v1;
 use palisade_proto::v1::request::Op as Message;
@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::outgoing::{Op, ReadOp, SequencerOp};
+use super::outgoing::{AskOp, Op};
 use super::record::{Caller, Closing, Opening, RenewWaiter, Stage};
-use super::{BATCH_MAX, Command, Driver};
+use super::{BATCH_MAX, Change, Command, Driver};
 use crate::client::Left;
-use crate::error::{AcquireError, CallError, LostReason, ReleaseError};
-use crate::guard::Released;
+use crate::error::{AcquireError, CallError, LostReason};
 use crate::session::why_gone;
+use crate::spec::AcquireSpec;
 
 /// What becomes of a request that is about to be sent.
 enum Prepared {
@@ -47,11 +47,11 @@ impl Driver {
             Command::Acquire { session, spec, reply } => {
                 self.ask(Caller { session, reply }, spec, give_up);
             }
-            Command::Release { session, number, reply } => {
+            Command::Change { acquisition, session, place, change } => {
                 if self.sessions.contains_key(&session.id().0) {
-                    self.release(session.id(), number, Some(reply), give_up);
+                    self.change(acquisition, place, change, give_up);
                 } else {
-                    let _ = reply.send(Err(ReleaseError::SessionLost(why_gone(&session))));
+                    change.session_lost(why_gone(&session));
                 }
             }
             Command::Close { session, reply } => {
@@ -71,15 +71,9 @@ impl Driver {
                     let _ = reply.send(Err(CallError::SessionLost(why_gone(&session))));
                 }
             },
-            Command::Sequencer { held, reply } => {
-                self.outgoing.push(Op::Sequencer(Box::new(SequencerOp {
-                    held,
-                    reply: Some(reply),
-                    give_up,
-                })));
-            }
-            Command::Read { op, reply } => {
-                self.outgoing.push(Op::Read(Box::new(ReadOp { op, reply: Some(reply), give_up })));
+            Command::Ask { session, message, reply } => {
+                let ask = AskOp { session, message, first_sent: None, reply: Some(reply), give_up };
+                self.outgoing.push(Op::Ask(Box::new(ask)));
             }
             Command::Shutdown { reply } => {
                 self.shutdowns.push(reply);
@@ -92,7 +86,7 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, caller: Caller, spec: crate::lock::AcquireSpec, give_up: Instant) {
+    fn ask(&mut self, caller: Caller, spec: AcquireSpec, give_up: Instant) {
         if caller.reply.is_closed() {
             return;
         }
@@ -108,29 +102,6 @@ impl Driver {
             None => why_gone(&caller.session.shared),
         };
         let _ = caller.reply.send(Err(AcquireError::SessionLost(refused)));
-    }
-
-    fn release(
-        &mut self,
-        id: SessionId,
-        number: RequestNumber,
-        reply: Option<oneshot::Sender<Result<Released, ReleaseError>>>,
-        give_up: Instant,
-    ) {
-        let acquisition =
-            self.sessions.get_mut(&id.0).and_then(|record| record.acquisitions.get_mut(&number.0));
-        if let Some(acquisition) = acquisition
-            && let Stage::Holding { held } = &acquisition.stage
-        {
-            let (slot, token) = (held.slot.0, held.token.get());
-            acquisition.stage = Stage::Releasing { slot, token, reply, give_up };
-            self.outgoing.push(Op::Release { session: id.0, number: number.0 });
-            return;
-        }
-        // It was found lost before: the guard says why.
-        if let Some(reply) = reply {
-            let _ = reply.send(Err(ReleaseError::NotHeld { ended: None, superseded_by: None }));
-        }
     }
 
     fn close(
@@ -159,8 +130,8 @@ impl Driver {
         let mut waits = Vec::new();
         for left in self.left.take() {
             match left {
-                Left::Guard(AcquisitionId { session, number }) => {
-                    self.release(session, number, None, give_up)
+                Left::Guard(acquisition, place) => {
+                    self.change(acquisition, Some(place), Change::Release { reply: None }, give_up);
                 }
                 Left::Session(session) => self.close(session, None, give_up),
                 Left::Wait(session) => waits.push(session),
@@ -171,7 +142,7 @@ impl Driver {
         for session in waits {
             self.cancel_where(session.0, |stage| match stage {
                 Stage::Asking { caller, .. } | Stage::Waiting { caller, .. } => caller.reply.is_closed(),
-                Stage::Holding { .. } | Stage::Releasing { .. } => false,
+                Stage::Holding(_) => false,
             });
         }
     }
@@ -241,25 +212,24 @@ impl Driver {
             Op::CloseUnwanted { session } => {
                 Prepared::Send { session: *session, message: Message::Close(v1::CloseSession {}) }
             }
-            Op::Read(read) => match &read.reply {
-                Some(reply) if !reply.is_closed() => Prepared::Send { session: 0, message: read.op.clone() },
-                Some(_) | None => Prepared::Skip,
+            Op::Ask(ask) => match (&ask.reply, &ask.session) {
+                (Some(reply), None) if !reply.is_closed() => {
+                    Prepared::Send { session: 0, message: ask.message.clone() }
+                }
+                (Some(reply), Some(session)) if !reply.is_closed() => {
+                    self.bound(session.id().0, ask.message.clone())
+                }
+                (Some(_) | None, _) => Prepared::Skip,
             },
-            Op::Sequencer(ask) => {
-                let id = ask.held.acquisition;
-                let message = v1::GetSequencer {
-                    acquisition: Some(wire_id(id)),
-                    lock: ask.held.lock.as_str().to_owned(),
-                    slot: ask.held.slot.0,
-                };
-                self.bound(id.session.0, Message::Sequencer(message))
-            }
             Op::Close { session } => self.bound(*session, Message::Close(v1::CloseSession {})),
             Op::Cancel { session, number } => {
                 self.bound(*session, Message::Cancel(v1::Cancel { number: *number }))
             }
             Op::Acquire { session, number } => self.prepare_acquire(*session, *number),
-            Op::Release { session, number } => self.prepare_release(*session, *number),
+            Op::Change { session, number, place } => match self.change_message(*session, *number, *place) {
+                Some(message) => self.bound(*session, message),
+                None => Prepared::Skip,
+            },
         }
     }
 
@@ -292,49 +262,25 @@ impl Driver {
         let mark = record.mark_for(number);
         let bound = record.bound;
         let Some(acquisition) = record.acquisitions.get_mut(&number) else { return Prepared::Skip };
-        match acquisition.stage {
-            Stage::Releasing { .. } => Prepared::Skip,
-            Stage::Asking { .. } | Stage::Waiting { .. } | Stage::Holding { .. } if bound => {
+        match &acquisition.stage {
+            Stage::Holding(holding) if !holding.is_held() => Prepared::Skip,
+            Stage::Asking { .. } | Stage::Waiting { .. } | Stage::Holding(_) if bound => {
                 acquisition.copies = acquisition.copies.saturating_add(1);
                 Prepared::Send { session, message: Message::Acquire(acquisition.spec.message(number, mark)) }
             }
-            Stage::Asking { .. } | Stage::Waiting { .. } | Stage::Holding { .. } => {
+            Stage::Asking { .. } | Stage::Waiting { .. } | Stage::Holding(_) => {
                 Prepared::NotBound { session }
-            }
-        }
-    }
-
-    fn prepare_release(&self, session: u64, number: u64) -> Prepared {
-        let acquisition = self.sessions.get(&session).and_then(|record| record.acquisitions.get(&number));
-        let lock = acquisition.map(|acquisition| acquisition.spec.lock.as_str().to_owned());
-        match acquisition.map(|acquisition| &acquisition.stage) {
-            Some(Stage::Releasing { slot, token, .. }) => {
-                // The lock is named, so that a release that comes too late hears who holds it now.
-                let release = v1::Release {
-                    acquisition: Some(v1::AcquisitionId { session, number }),
-                    lock: lock.unwrap_or_default(),
-                    slot: *slot,
-                    token: *token,
-                };
-                self.bound(session, Message::Release(release))
-            }
-            Some(Stage::Asking { .. } | Stage::Waiting { .. } | Stage::Holding { .. }) | None => {
-                Prepared::Skip
             }
         }
     }
 
     /// Tells a caller whose session has gone meanwhile.
     fn skip(&self, op: Op) {
-        if let Op::Sequencer(mut ask) = op
+        if let Op::Ask(mut ask) = op
+            && let Some(session) = &ask.session
             && let Some(reply) = ask.reply.take()
         {
-            let reason = why_gone(&ask.held.session.shared);
-            let _ = reply.send(Err(CallError::SessionLost(reason)));
+            let _ = reply.send(Err(CallError::SessionLost(why_gone(session))));
         }
     }
-}
-
-fn wire_id(id: AcquisitionId) -> v1::AcquisitionId {
-    v1::AcquisitionId { session: id.session.0, number: id.number.0 }
 }

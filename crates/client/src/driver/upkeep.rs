@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::outgoing::Op;
 use super::record::{SessionRecord, Stage};
 use super::{Driver, Leave, Renewal, TICK};
-use crate::error::{AcquireError, CallError, LostReason, OpenError, ReleaseError};
+use crate::error::{AcquireError, CallError, LostReason, OpenError};
 use crate::session::SessionState;
 
 /// A keepalive due within this part of a TTL goes along with one that is due now.
@@ -158,7 +158,7 @@ impl Driver {
         for session in giving_up {
             for acquisition in self.cancel_where(session, |stage| impatient(stage, now)) {
                 if let Stage::Asking { caller, .. } | Stage::Waiting { caller, .. } = acquisition.stage {
-                    let lock = acquisition.spec.lock;
+                    let lock = acquisition.spec.asked_for();
                     let _ = caller.reply.send(Err(AcquireError::Unavailable { lock }));
                 }
             }
@@ -174,9 +174,9 @@ impl Driver {
             }
             Op::Bind { session }
             | Op::Close { session }
-            | Op::Release { session, .. }
+            | Op::Change { session, .. }
             | Op::Cancel { session, .. } => sessions.contains_key(session),
-            Op::CloseUnwanted { .. } | Op::Sequencer(_) | Op::Read(_) => true,
+            Op::CloseUnwanted { .. } | Op::Ask(_) => true,
         });
     }
 
@@ -227,11 +227,10 @@ impl SessionRecord {
             let _ = reply.send(Err(unavailable()));
         }
         for acquisition in self.acquisitions.values_mut() {
-            if let Stage::Releasing { reply, give_up, .. } = &mut acquisition.stage
-                && *give_up <= now
-                && let Some(reply) = reply.take()
-            {
-                let _ = reply.send(Err(ReleaseError::Unavailable));
+            if let Stage::Holding(holding) = &mut acquisition.stage {
+                for changing in holding.changes.iter_mut().filter(|changing| changing.give_up <= now) {
+                    changing.change.undecided();
+                }
             }
         }
     }
@@ -244,7 +243,7 @@ fn impatient(stage: &Stage, now: Instant) -> bool {
         Stage::Waiting { give_up, caller } => {
             give_up.is_some_and(|give_up| give_up <= now) || caller.reply.is_closed()
         }
-        Stage::Holding { .. } | Stage::Releasing { .. } => false,
+        Stage::Holding(_) => false,
     }
 }
 

@@ -203,6 +203,14 @@ impl Stream {
         self.respond_so(to, Answer::Granted(granted(to.session, number, token)), true).await;
     }
 
+    /// Ends this stream as a node that dies does; the client's next one, with its sessions bound.
+    pub(crate) async fn broken(self, node: &mut Node, listed: Vec<v1::BoundAcquisition>) -> Self {
+        drop(self);
+        let mut stream = node.stream().await;
+        stream.bind(listed).await;
+        stream
+    }
+
     pub(crate) async fn queue(&self, to: &v1::Request) {
         let acquisition = Some(v1::AcquisitionId { session: to.session, number: acquire(to).number });
         self.respond(to, Answer::Queued(v1::Queued { acquisition, place: 1 })).await;
@@ -234,15 +242,19 @@ pub(crate) fn leader(generation: u64, here: bool, client_address: &str) -> v1::L
     v1::Leader { generation, here, client_address, ..v1::Leader::default() }
 }
 
-pub(crate) fn granted(session: u64, number: u64, token: u64) -> v1::Grant {
-    let part = v1::GrantedPart {
-        lock: "orders".to_owned(),
-        slot: 0,
+pub(crate) fn part(lock: &str, slot: u32, token: u64) -> v1::GrantedPart {
+    v1::GrantedPart {
+        lock: lock.to_owned(),
+        slot,
         mode: v1::Mode::Exclusive.into(),
         token,
         lock_delay_ms: 15_000,
         inherited: None,
-    };
+    }
+}
+
+pub(crate) fn granted(session: u64, number: u64, token: u64) -> v1::Grant {
+    let part = part("orders", 0, token);
     let acquisition = Some(v1::AcquisitionId { session, number });
     v1::Grant { acquisition, grant_index: token, parts: vec![part], ..v1::Grant::default() }
 }

@@ -1,7 +1,10 @@
 //! The client against a node whose answers the test writes, over real connections and on a manual clock.
 
+mod deadlines;
 mod fake;
+mod holds;
 mod lease;
 mod once;
+mod sets;
 mod storm;
 mod waits;

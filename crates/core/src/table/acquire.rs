@@ -24,7 +24,6 @@ impl LockTable {
         let Some(session) = self.sessions.get_mut(&request.session) else {
             return Reply::Refused(self.no_session(request.session));
         };
-        session.last_command = step.at.index;
         session.raise_mark(request.mark);
         let Some(number) = request.number.or_else(|| session.next_number()) else {
             return Reply::Refused(Refusal::BadArgument(BadArgument::NumberReused));

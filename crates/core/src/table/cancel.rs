@@ -10,7 +10,6 @@ impl LockTable {
         let Some(session) = self.sessions.get_mut(&id.session) else {
             return Reply::Refused(self.no_session(id.session));
         };
-        session.last_command = step.at.index;
         if let Some(acquisition) = session.acquisitions.get(&id.number) {
             let met = match acquisition.state {
                 AcquisitionState::Waiting | AcquisitionState::Kept { .. } => CancelMet::Waiting,

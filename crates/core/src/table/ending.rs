@@ -50,6 +50,21 @@ impl LockTable {
         self.end_acquisition(step, id, &acquisition, &client, ended);
     }
 
+    /// Ends some parts of an acquisition of a live session; with the last of them, the acquisition.
+    pub(super) fn end_parts(&mut self, step: &mut Step, id: AcquisitionId, parts: &[HeldPart], ended: Ended) {
+        let Some(session) = self.sessions.get_mut(&id.session) else { return };
+        let client = session.client.clone();
+        let Some(acquisition) = session.acquisitions.get_mut(&id.number) else { return };
+        let AcquisitionState::Holding { held, .. } = &mut acquisition.state else { return };
+        if held.iter().all(|part| parts.contains(part)) {
+            return self.end_one(step, id, ended);
+        }
+        held.retain(|part| !parts.contains(part));
+        for part in parts {
+            self.end_holding(step, id, part, &client, ended);
+        }
+    }
+
     fn end_acquisition(
         &mut self,
         step: &mut Step,

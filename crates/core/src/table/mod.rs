@@ -8,9 +8,12 @@ mod acquire;
 mod admission;
 #[cfg(test)]
 mod bounds;
+mod break_lock;
 mod cancel;
 mod close_session;
 mod end_lock_delay;
+mod end_overdue;
+mod end_session;
 mod end_wait;
 mod ending;
 #[cfg(test)]
@@ -22,11 +25,15 @@ mod leader_ready;
 mod memory;
 mod open_session;
 mod publish_key;
+mod read;
 mod release;
+mod report_progress;
 #[cfg(test)]
 mod semaphores;
+mod set_baton;
 mod set_capacity;
 mod set_history;
+mod set_metadata;
 #[cfg(test)]
 mod several_locks;
 mod sharded;
@@ -34,6 +41,7 @@ mod sharded;
 mod shared_mode;
 #[cfg(test)]
 pub(crate) mod story;
+mod under_token;
 mod verdict;
 pub mod version_1;
 mod view;
@@ -55,7 +63,7 @@ use crate::event::Event;
 use crate::history::History;
 use crate::ids::{
     AcquisitionId, ClusterId, ClusterName, Incarnation, KeyId, LockName, LockPrefix, LogIndex, NodeId,
-    SecretHash, SessionId, Slot, Term, WallTime,
+    SecretHash, SessionId, Term, WallTime,
 };
 use crate::limits::{Limits, MoreLimits};
 use crate::lock::{DelayRule, Lock};
@@ -236,9 +244,21 @@ impl LockTable {
             Reply::Refused(refusal) if refusal.for_session() => None,
             Reply::SessionClosed => None,
             Reply::SessionOpened { session, .. } => Some(*session),
+            Reply::TookOver(took) => Some(took.session),
             _ => envelope.command.session(),
         };
+        self.heard(index, renewed, &envelope.command);
         Applied { reply, events: step.events, renewed }
+    }
+
+    /// What renews a session makes past what a clock decided before it.
+    fn heard(&mut self, index: LogIndex, renewed: Option<SessionId>, command: &Command) {
+        let Some(session) = renewed.and_then(|id| self.sessions.get_mut(&id)) else { return };
+        session.last_command = index;
+        session.ticks = self.ticks.count;
+        if command.session().is_some() {
+            session.took_over = None;
+        }
     }
 
     fn dispatch(&mut self, step: &mut Step, command: &Command) -> Reply {
@@ -265,96 +285,21 @@ impl LockTable {
             Command::PublishKey(publish) => self.publish_key(step, publish),
             Command::SetHistory(sizes) => self.set_history(*sizes),
             Command::SetCapacity(set) => self.set_capacity(step, set),
+            Command::SetMetadata(set) => self.set_metadata(step, set),
+            Command::SetBaton(set) => self.set_baton(set),
+            Command::ReportProgress(report) => self.report_progress(step, report),
+            Command::EndOverdue(end) => self.end_overdue(step, end),
+            Command::BreakLock(asked) => self.break_lock(step, asked),
+            Command::EndSession(asked) => self.stop_session(step, asked),
             Command::Downgrade(_)
             | Command::HandOver(_)
-            | Command::SetMetadata(_)
-            | Command::SetBaton(_)
-            | Command::ReportProgress(_)
-            | Command::EndOverdue(_)
             | Command::KeepSessions(_)
             | Command::Tick(_)
-            | Command::BreakLock(_)
-            | Command::EndSession(_)
             | Command::SetDelayRule(_)
             | Command::SetLimits(_)
             | Command::ConfirmFloor(_)
             | Command::SetVersion(_) => Reply::Refused(Refusal::NotYet(NotYet::ThisCommand)),
         }
-    }
-
-    /// The cluster itself.
-    pub fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// Totals.
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    /// Live sessions.
-    pub fn session_count(&self) -> usize {
-        self.sessions.len()
-    }
-
-    /// Locks that are held, awaited or in lock-delay.
-    pub fn lock_count(&self) -> usize {
-        self.locks.len()
-    }
-
-    /// A live session.
-    pub fn session(&self, session: SessionId) -> Option<&Session> {
-        self.sessions.get(&session)
-    }
-
-    /// Live sessions, in an order that is the same on every replica.
-    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &Session)> {
-        self.sessions.iter().map(|(id, session)| (*id, session))
-    }
-
-    /// A lock that is held, awaited or in lock-delay.
-    pub fn lock(&self, lock: &LockName) -> Option<&Lock> {
-        self.locks.get(lock)
-    }
-
-    /// Locks, in an order that is the same on every replica.
-    pub fn locks(&self) -> impl Iterator<Item = (&LockName, &Lock)> {
-        self.locks.iter()
-    }
-
-    /// How a session ended, where that is remembered.
-    pub fn ended_session(&self, session: SessionId) -> Option<&EndedSession> {
-        self.ended.get(session)
-    }
-
-    /// How held parts ended. A clone of it is cheap.
-    pub fn history(&self) -> &History {
-        &self.history
-    }
-
-    /// Bounds that came after the first version.
-    pub fn more_limits(&self) -> &MoreLimits {
-        &self.more_limits
-    }
-
-    /// Bounds of lock-delays by prefix.
-    pub fn delay_rules(&self) -> &BTreeMap<LockPrefix, DelayRule> {
-        &self.delay_rules
-    }
-
-    /// Minutes that leaders counted.
-    pub fn ticks(&self) -> Ticks {
-        self.ticks
-    }
-
-    /// What is remembered of a slot.
-    pub fn slot_memory(&self, lock: &LockName, slot: Slot) -> Option<&SlotMemory> {
-        self.slot_memories.get(lock, slot)
-    }
-
-    /// Signing keys.
-    pub fn keys(&self) -> &BTreeMap<KeyId, SigningKey> {
-        &self.keys
     }
 
     /// Whether this cluster applies what this version brought.

@@ -15,13 +15,12 @@ impl LockTable {
             return Reply::Refused(Refusal::NotYet(NotYet::TakingOver));
         }
         if let Some(id) = self.secrets.get(&open.secret).copied() {
-            let Some(session) = self.sessions.get_mut(&id) else {
+            let Some(session) = self.sessions.get(&id) else {
                 return Reply::Refused(Refusal::SessionUnknown);
             };
             if session.owner != open.owner {
                 return Reply::Refused(Refusal::SecretTaken);
             }
-            session.last_command = step.at.index;
             return Reply::SessionOpened { session: id, ttl: session.ttl };
         }
         if !(TTL_MIN..=TTL_MAX).contains(&open.ttl) {

@@ -10,7 +10,7 @@ impl LockTable {
     /// superseded it (SPEC 4).
     pub(super) fn release(&mut self, step: &mut Step, release: &Release) -> Reply {
         let id = release.acquisition;
-        let Some(session) = self.sessions.get_mut(&id.session) else {
+        let Some(session) = self.sessions.get(&id.session) else {
             let refusal = match self.no_session(id.session) {
                 Refusal::SessionEnded { ended, .. } => {
                     Refusal::SessionEnded { ended, superseded: self.now_holding(release) }
@@ -19,7 +19,6 @@ impl LockTable {
             };
             return Reply::Refused(refusal);
         };
-        session.last_command = step.at.index;
         if let Some(outcome) = session.outcomes.get(&id.number) {
             let how = outcome.how.clone();
             return self.released_before(release, &how);
@@ -38,7 +37,6 @@ impl LockTable {
             Some((lock, slot)) => part.lock == *lock && part.slot == *slot,
         };
         let freed: Vec<HeldPart> = held.iter().filter(|part| named(part)).cloned().collect();
-        let all = freed.len() == held.len();
         if freed.is_empty()
             && let Some((lock, slot)) = &release.part
             && let Some(ended) = self.part_before(id, lock, *slot, release.token)
@@ -48,27 +46,8 @@ impl LockTable {
         if freed.is_empty() || freed.iter().any(|part| part.token != release.token) {
             return Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
         }
-        if all {
-            self.end_one(step, id, Ended::Released);
-            return Reply::Released(Ended::Released);
-        }
-        self.release_parts(step, release, &freed);
+        self.end_parts(step, id, &freed, Ended::Released);
         Reply::Released(Ended::Released)
-    }
-
-    /// Frees some parts of an acquisition that goes on holding the others.
-    fn release_parts(&mut self, step: &mut Step, release: &Release, freed: &[HeldPart]) {
-        let id = release.acquisition;
-        let Some(session) = self.sessions.get_mut(&id.session) else { return };
-        let client = session.client.clone();
-        if let Some(acquisition) = session.acquisitions.get_mut(&id.number)
-            && let AcquisitionState::Holding { held, .. } = &mut acquisition.state
-        {
-            held.retain(|part| !freed.contains(part));
-        }
-        for part in freed {
-            self.end_holding(step, id, part, &client, Ended::Released);
-        }
     }
 
     fn released_before(&self, release: &Release, how: &OutcomeHow) -> Reply {

@@ -4,18 +4,21 @@
 
 use super::{LockTable, Presented, Verdict};
 use crate::command::{
-    Acquire, AcquirePart, Cancel, CloseSession, ClusterVersion, Command, EndLockDelay, EndWait, Envelope,
-    ExpireSessions, Found, LeaderReady, LockDelay, Member, OpenSession, Release, Wait,
+    Acquire, AcquireOnTerms, AcquirePart, Cancel, CloseSession, ClusterVersion, Command, EndLockDelay,
+    EndWait, Envelope, ExpireSessions, Found, LeaderReady, LockDelay, Member, OpenSession, Release,
+    ReportProgress, Terms, Wait,
 };
 use crate::event::Event;
 use crate::ids::{
     AcquisitionId, ClientName, ClusterId, ClusterName, Incarnation, LockName, LogIndex, Millis, NodeId,
     NodeName, Principal, RequestNumber, SecretHash, SessionId, Slot, Term, WallTime,
 };
-use crate::limits::Limits;
+use crate::limits::{Limits, MoreLimits};
 use crate::lock::SlotState;
 use crate::mode::Mode;
+use crate::payload::Payload;
 use crate::reply::{Applied, Refusal, Reply};
+use crate::session::{AcquisitionState, Reports};
 use crate::token::{Token, TokenBase};
 
 /// The lock-delay of every acquire of a story that names no other.
@@ -57,6 +60,10 @@ pub(crate) fn ask(session: SessionId, number: u64, name: &str) -> Acquire {
     };
     let number = Some(RequestNumber(number));
     Acquire { session, number, mark: RequestNumber(0), parts: vec![part], wait: Wait::Session, owner: None }
+}
+
+pub(crate) fn payload(text: &str) -> Payload {
+    Payload::new(text.as_bytes()).expect("it fits")
 }
 
 impl Acquire {
@@ -199,6 +206,31 @@ impl Story {
     /// Acquires what must be free; its token.
     pub(crate) fn holds(&mut self, session: SessionId, number: u64, name: &str) -> Token {
         token(&self.acquire(ask(session, number, name)))
+    }
+
+    /// Acquires what must be free, on these terms; its token.
+    pub(crate) fn holds_on(&mut self, request: Acquire, terms: Terms) -> Token {
+        token(&self.apply(Command::AcquireOnTerms(AcquireOnTerms { acquire: request, terms })))
+    }
+
+    pub(crate) fn report(&mut self, session: SessionId, number: u64, token: Token, report: u64) -> Reply {
+        let acquisition = id(session, number);
+        self.apply(Command::ReportProgress(ReportProgress { acquisition, token, number: report }))
+    }
+
+    /// What a holder has reported.
+    pub(crate) fn reports(&self, id: AcquisitionId) -> Reports {
+        let acquisition = &self.table.session(id.session).expect("it lives").acquisitions[&id.number];
+        match &acquisition.state {
+            AcquisitionState::Holding { reports, .. } => *reports,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// As if the cluster had been founded with these.
+    pub(crate) fn change_more_limits(&mut self, change: impl Fn(&mut MoreLimits)) {
+        change(&mut self.table.more_limits);
+        change(&mut self.replica.more_limits);
     }
 
     /// Acquires what must be taken.

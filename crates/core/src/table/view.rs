@@ -2,7 +2,7 @@
 
 use super::LockTable;
 use crate::ids::{AcquisitionId, ClientName, LockName, LogIndex, OwnerLabel, SessionId, Slot, WallTime};
-use crate::lock::{Delay, Predecessor, SlotState, Tenure};
+use crate::lock::{Delay, Holder, Predecessor, SlotState, Tenure};
 use crate::mode::Mode;
 use crate::reply::HolderView;
 use crate::token::Token;
@@ -93,24 +93,14 @@ impl LockTable {
     fn slot_view(&self, slot: Slot, state: &SlotState) -> SlotView {
         match state {
             SlotState::Delayed(delay) => SlotView::Delayed { slot, delay: delay.clone() },
-            SlotState::Held(tenure) => {
-                let holders = tenure.holders.iter().map(|(id, holder)| HolderView {
-                    acquisition: *id,
-                    client: self.client_of(id.session),
-                    mode: tenure.mode,
-                    token: tenure.token,
-                    grant_index: self.header.token_base.at(holder.grant),
-                    granted_at: holder.granted_at,
-                });
-                SlotView::Held {
-                    slot,
-                    token: tenure.token,
-                    mode: tenure.mode,
-                    begun: tenure.begun,
-                    begun_at: tenure.begun_at,
-                    holders: holders.collect(),
-                }
-            }
+            SlotState::Held(tenure) => SlotView::Held {
+                slot,
+                token: tenure.token,
+                mode: tenure.mode,
+                begun: tenure.begun,
+                begun_at: tenure.begun_at,
+                holders: self.holder_views(tenure),
+            },
         }
     }
 
@@ -144,15 +134,23 @@ impl LockTable {
     /// The first holder of a tenure, as a refusal tells it.
     pub(super) fn tenure_holder(&self, tenure: &Tenure) -> Option<HolderView> {
         let (id, holder) = tenure.holders.first_key_value()?;
-        let client = self.client_of(id.session);
-        Some(HolderView {
-            acquisition: *id,
-            client,
+        Some(self.holder_view(tenure, *id, holder))
+    }
+
+    /// All holders of a tenure.
+    pub(super) fn holder_views(&self, tenure: &Tenure) -> Vec<HolderView> {
+        tenure.holders.iter().map(|(id, holder)| self.holder_view(tenure, *id, holder)).collect()
+    }
+
+    fn holder_view(&self, tenure: &Tenure, id: AcquisitionId, holder: &Holder) -> HolderView {
+        HolderView {
+            acquisition: id,
+            client: self.client_of(id.session),
             mode: tenure.mode,
             token: tenure.token,
             grant_index: self.header.token_base.at(holder.grant),
             granted_at: holder.granted_at,
-        })
+        }
     }
 
     fn client_of(&self, session: SessionId) -> ClientName {

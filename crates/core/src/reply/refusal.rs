@@ -197,7 +197,7 @@ pub enum BadArgument {
     Deadline,
     /// A rule whose least delay is above its largest, or that names a delay above `LOCK_DELAY_MAX`.
     DelayRule,
-    /// A limit of 0, or one that the present state exceeds.
+    /// A limit of 0, or outside what can work.
     Limits,
     /// A slot closed for longer than `CLOSED_MAX`.
     Closed,

@@ -120,11 +120,12 @@ impl LockTable {
     }
 
     fn arrive(&mut self, step: &Step, asked: &Asked<'_>, id: AcquisitionId) {
+        let parts = self.settled(&asked.request.parts);
         let Some(session) = self.sessions.get_mut(&id.session) else { return };
         session.highest = session.highest.max(id.number);
         let acquisition = Acquisition {
             content: asked.content,
-            parts: asked.request.parts.clone(),
+            parts,
             wait: asked.request.wait,
             owner: asked.request.owner.clone(),
             terms: asked.terms.clone(),

@@ -37,6 +37,7 @@ impl LockTable {
         if session.acquisitions.len() >= max as usize {
             return Err(Refusal::LimitReached { limit: LimitName::AcquisitionsPerSession, max: max.into() });
         }
+        self.delays_allowed(&request.parts)?;
         let (mut begun, mut full) = (0, false);
         let mut taken = None;
         for part in &request.parts {

@@ -1,7 +1,7 @@
 use super::{LockTable, Step};
 use crate::command::EndLockDelay;
 use crate::event::Event;
-use crate::lock::SlotState;
+use crate::ids::{LockName, Slot};
 use crate::reply::Reply;
 
 impl LockTable {
@@ -10,18 +10,20 @@ impl LockTable {
         if !self.in_epoch(end.epoch) {
             return Reply::Done;
         }
-        let Some(lock) = self.locks.get_mut(&end.lock) else { return Reply::Done };
-        let same = match lock.slots.get(&end.slot) {
-            Some(SlotState::Delayed(delay)) => delay.began == end.began,
-            Some(SlotState::Held(_)) | None => false,
-        };
-        if same {
-            lock.slots.remove(&end.slot);
-            self.counts.delayed -= 1;
-            step.touched.insert(end.lock.clone());
-            step.events.push(Event::DelayEnded { lock: end.lock.clone(), slot: end.slot, began: end.began });
+        if self.delay(&end.lock, end.slot).is_some_and(|delay| delay.began == end.began) {
+            self.end_delay(step, &end.lock, end.slot);
         }
         Reply::Done
+    }
+
+    /// Opens a closed slot for the queue.
+    pub(super) fn end_delay(&mut self, step: &mut Step, name: &LockName, slot: Slot) {
+        let Some(began) = self.delay(name, slot).map(|delay| delay.began) else { return };
+        let Some(lock) = self.locks.get_mut(name) else { return };
+        lock.slots.remove(&slot);
+        self.counts.delayed -= 1;
+        step.touched.insert(name.clone());
+        step.events.push(Event::DelayEnded { lock: name.clone(), slot, began });
     }
 }
 

@@ -17,6 +17,7 @@ impl LockTable {
         }
         let lease = Lease { epoch: step.at.index, term: ready.term, node: ready.node, nonce: ready.nonce };
         self.header.lease = Some(lease);
+        self.ticks.last = None;
         step.events.push(Event::LeaderReady {
             node: ready.node,
             term: ready.term,

@@ -40,6 +40,11 @@ impl EndedSessions {
         if self.by_id.insert(session, ended).is_none() {
             self.in_order.push_back(session);
         }
+        self.shrink(max);
+    }
+
+    /// Drops what is too much, the oldest first.
+    pub(super) fn shrink(&mut self, max: u32) {
         while self.in_order.len() > max as usize {
             if let Some(oldest) = self.in_order.pop_front() {
                 self.by_id.remove(&oldest);

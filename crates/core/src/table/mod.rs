@@ -11,6 +11,7 @@ mod bounds;
 mod break_lock;
 mod cancel;
 mod close_session;
+mod confirm_floor;
 mod end_lock_delay;
 mod end_overdue;
 mod end_session;
@@ -21,6 +22,7 @@ mod exactly_once;
 mod expire_sessions;
 mod found;
 mod grant;
+mod keep_sessions;
 mod leader_ready;
 mod memory;
 mod open_session;
@@ -32,8 +34,11 @@ mod report_progress;
 mod semaphores;
 mod set_baton;
 mod set_capacity;
+mod set_delay_rule;
 mod set_history;
+mod set_limits;
 mod set_metadata;
+mod set_version;
 #[cfg(test)]
 mod several_locks;
 mod sharded;
@@ -41,6 +46,7 @@ mod sharded;
 mod shared_mode;
 #[cfg(test)]
 pub(crate) mod story;
+mod tick;
 mod under_token;
 mod verdict;
 pub mod version_1;
@@ -266,13 +272,14 @@ impl LockTable {
             Command::Found(found) => return self.found(step, found),
             Command::LeaderReady(ready) => return self.leader_ready(step, ready),
             _ if self.header.founding.is_none() => return Reply::Refused(Refusal::NotFounded),
+            Command::SetVersion(set) => return self.set_version(step, set),
             _ if command.format() > 1 && !self.knows(2) => {
                 return Reply::Refused(Refusal::NotYet(NotYet::ThisCommand));
             }
             _ => {}
         }
         match command {
-            Command::Found(_) | Command::LeaderReady(_) => Reply::Done,
+            Command::Found(_) | Command::LeaderReady(_) | Command::SetVersion(_) => Reply::Done,
             Command::OpenSession(open) => self.open_session(step, open),
             Command::CloseSession(close) => self.close_session(step, close.session),
             Command::ExpireSessions(expire) => self.expire_sessions(step, expire),
@@ -291,14 +298,14 @@ impl LockTable {
             Command::EndOverdue(end) => self.end_overdue(step, end),
             Command::BreakLock(asked) => self.break_lock(step, asked),
             Command::EndSession(asked) => self.stop_session(step, asked),
-            Command::Downgrade(_)
-            | Command::HandOver(_)
-            | Command::KeepSessions(_)
-            | Command::Tick(_)
-            | Command::SetDelayRule(_)
-            | Command::SetLimits(_)
-            | Command::ConfirmFloor(_)
-            | Command::SetVersion(_) => Reply::Refused(Refusal::NotYet(NotYet::ThisCommand)),
+            Command::KeepSessions(keep) => self.keep_sessions(step, keep),
+            Command::Tick(tick) => self.tick(step, tick),
+            Command::SetDelayRule(set) => self.set_delay_rule(set),
+            Command::SetLimits(set) => self.set_limits(set),
+            Command::ConfirmFloor(confirm) => self.confirm_floor(step, confirm),
+            Command::Downgrade(_) | Command::HandOver(_) => {
+                Reply::Refused(Refusal::NotYet(NotYet::ThisCommand))
+            }
         }
     }
 

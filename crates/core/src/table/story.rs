@@ -6,12 +6,12 @@ use super::{LockTable, Presented, Verdict};
 use crate::command::{
     Acquire, AcquireOnTerms, AcquirePart, Cancel, CloseSession, ClusterVersion, Command, EndLockDelay,
     EndWait, Envelope, ExpireSessions, Found, LeaderReady, LockDelay, Member, OpenSession, Release,
-    ReportProgress, Terms, Wait,
+    ReportProgress, Terms, Tick, Wait,
 };
 use crate::event::Event;
 use crate::ids::{
-    AcquisitionId, ClientName, ClusterId, ClusterName, Incarnation, LockName, LogIndex, Millis, NodeId,
-    NodeName, Principal, RequestNumber, SecretHash, SessionId, Slot, Term, WallTime,
+    AcquisitionId, ClientName, ClusterId, ClusterName, GuardName, Incarnation, LockName, LogIndex, Millis,
+    NodeId, NodeName, Principal, RequestNumber, SecretHash, SessionId, Slot, Term, WallTime,
 };
 use crate::limits::{Limits, MoreLimits};
 use crate::lock::SlotState;
@@ -64,6 +64,10 @@ pub(crate) fn ask(session: SessionId, number: u64, name: &str) -> Acquire {
 
 pub(crate) fn payload(text: &str) -> Payload {
     Payload::new(text.as_bytes()).expect("it fits")
+}
+
+pub(crate) fn guard(name: &str) -> GuardName {
+    GuardName::new(name).expect("a guard name")
 }
 
 impl Acquire {
@@ -268,6 +272,12 @@ impl Story {
 
     pub(crate) fn end_wait(&mut self, epoch: LogIndex, acquisition: AcquisitionId) {
         assert_eq!(self.apply(Command::EndWait(EndWait { epoch, acquisition })), Reply::Done);
+    }
+
+    /// A minute of the leader's passes.
+    pub(crate) fn tick(&mut self) {
+        let (epoch, previous) = (self.epoch(), self.table.ticks().last);
+        self.apply(Command::Tick(Tick { epoch, previous }));
     }
 
     /// Who holds, and under which token.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{AcquisitionId, LockName, Slot};
-use crate::lock::{Lock, SlotState, Tenure};
+use crate::limits::LOCK_DELAY_MAX;
+use crate::lock::{Delay, Lock, SlotState, Tenure};
 use crate::mode::Mode;
 use crate::session::{Acquisition, AcquisitionState, HeldPart};
 use crate::table::LockTable;
@@ -19,6 +20,7 @@ impl LockTable {
             return Err(format!("{known} places in tenures, {believed} of them known to their holders"));
         }
         self.check_memory()?;
+        self.check_bounds()?;
         self.history().check(self.header().applied)
     }
 
@@ -131,9 +133,7 @@ impl LockTable {
                 match state {
                     SlotState::Delayed(delay) => {
                         delayed += 1;
-                        if delay.delay.0 == 0 {
-                            return Err(format!("{name} is in a delay of nothing"));
-                        }
+                        self.check_delay(name, *slot, delay)?;
                     }
                     SlotState::Held(tenure) => {
                         held += 1;
@@ -191,6 +191,55 @@ impl LockTable {
         for (id, holder) in &tenure.holders {
             if holder.grant < tenure.begun {
                 return Err(format!("{id} was granted {name} before its tenure began"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_delay(&self, name: &LockName, slot: Slot, delay: &Delay) -> Result<(), String> {
+        if delay.delay.0 == 0 {
+            return Err(format!("{name} is in a delay of nothing"));
+        }
+        if !delay.confirmed.iter().all(|guard| delay.guards.contains(guard)) {
+            return Err(format!("a guard that is not named confirmed slot {slot} of {name}"));
+        }
+        let Some(id) = delay.kept_for else {
+            return match delay.is_confirmed() {
+                true => Err(format!("slot {slot} of {name} is closed, and all its guards confirmed")),
+                false => Ok(()),
+            };
+        };
+        let acquisition = self.session(id.session).and_then(|s| s.acquisitions.get(&id.number));
+        let Some(AcquisitionState::Kept { slots }) = acquisition.map(|acquisition| &acquisition.state) else {
+            return Err(format!("slot {slot} of {name} is kept for {id}, which does not expect it"));
+        };
+        let delays = slots.iter().map(|(lock, slot)| self.delay(lock, *slot));
+        let together = delays.clone().all(|other| other.is_some_and(|other| other.delay == delay.delay));
+        if !slots.contains(&(name.clone(), slot)) || !together {
+            return Err(format!("slot {slot} of {name} is not kept for {id} with its others"));
+        }
+        if delays.flatten().all(Delay::is_confirmed) {
+            return Err(format!("{id} expects slots whose guards all confirmed"));
+        }
+        Ok(())
+    }
+
+    fn check_bounds(&self) -> Result<(), String> {
+        let ticks = self.ticks();
+        for (id, session) in self.sessions() {
+            if session.ticks > ticks.count || session.last_command > self.header().applied {
+                return Err(format!("session {id} is ahead of the clock"));
+            }
+            if session.took_over.as_ref().is_some_and(|took| took.session != id) {
+                return Err(format!("session {id} tells of what another took over"));
+            }
+        }
+        if ticks.last.is_some_and(|last| self.header().lease.is_none_or(|lease| last <= lease.epoch)) {
+            return Err(format!("{ticks:?} are not of the present leader"));
+        }
+        for (prefix, rule) in self.delay_rules() {
+            if rule.least > rule.most || rule.most > LOCK_DELAY_MAX {
+                return Err(format!("the rule of {prefix} is none: {rule:?}"));
             }
         }
         Ok(())

@@ -24,6 +24,13 @@ impl WaitQueue {
         self.places.remove(&arrived).is_some()
     }
 
+    /// Makes a place another's.
+    pub fn pass_on(&mut self, arrived: LogIndex, to: AcquisitionId) {
+        if let Some(acquisition) = self.places.get_mut(&arrived) {
+            *acquisition = to;
+        }
+    }
+
     /// Who is next.
     pub fn head(&self) -> Option<(LogIndex, AcquisitionId)> {
         self.places.first_key_value().map(|(at, id)| (*at, *id))

@@ -20,7 +20,7 @@ pub enum Refusal {
         /// Who holds the slot that a release named, where somebody does.
         superseded: Option<Box<HolderView>>,
     },
-    /// The same secret opened a session for another identity.
+    /// The same secret opened a session for another identity, or is that of the session to be replaced.
     SecretTaken,
     /// The number is below the mark, and neither waits nor holds.
     BelowMark {

@@ -49,7 +49,7 @@ impl LockTable {
     }
 
     /// The delay of a slot that is closed.
-    pub(super) fn delay(&self, lock: &LockName, slot: Slot) -> Option<&Delay> {
+    pub(crate) fn delay(&self, lock: &LockName, slot: Slot) -> Option<&Delay> {
         match self.locks.get(lock)?.slots.get(&slot)? {
             SlotState::Delayed(delay) => Some(delay),
             SlotState::Held(_) => None,

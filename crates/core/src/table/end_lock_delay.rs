@@ -16,8 +16,16 @@ impl LockTable {
         Reply::Done
     }
 
-    /// Opens a closed slot for the queue.
+    /// Opens a closed slot: for the acquisition that it is kept for, with all that is kept for it, or for the queue.
     pub(super) fn end_delay(&mut self, step: &mut Step, name: &LockName, slot: Slot) {
+        match self.delay(name, slot).and_then(|delay| delay.kept_for) {
+            Some(id) => self.open_kept(step, id),
+            None => self.open_slot(step, name, slot),
+        }
+    }
+
+    /// Opens a closed slot.
+    pub(super) fn open_slot(&mut self, step: &mut Step, name: &LockName, slot: Slot) {
         let Some(began) = self.delay(name, slot).map(|delay| delay.began) else { return };
         let Some(lock) = self.locks.get_mut(name) else { return };
         lock.slots.remove(&slot);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::{EndedSession, LockTable, Step};
 use crate::event::Event;
 use crate::history::EndedHold;
-use crate::ids::{AcquisitionId, ClientName, LockName, SessionId, Slot};
+use crate::ids::{AcquisitionId, ClientName, LockName, RequestNumber, SessionId, Slot};
 use crate::limits::ENDED_HELD_MAX;
 use crate::lock::{Delay, OwedDelay, Predecessor, SlotState};
 use crate::reply::Ended;
-use crate::session::{Acquisition, AcquisitionState, HeldPart, Outcome, OutcomeHow};
+use crate::session::{Acquisition, AcquisitionState, HeldPart, Outcome, OutcomeHow, Session};
+use crate::token::Token;
 
 impl LockTable {
     /// Ends a session with everything it held or awaited.
@@ -23,15 +24,25 @@ impl LockTable {
             let acquisition_id = AcquisitionId { session: id, number: *number };
             self.end_acquisition(step, acquisition_id, acquisition, &session.client, ended);
         }
-        let held = session.acquisitions.iter().flat_map(|(number, acquisition)| {
-            acquisition.tokens().into_iter().map(|(_, _, token)| (*number, token))
-        });
+        let held = session.held_tokens();
+        self.remember_session(step, id, &session, held, ended);
+    }
+
+    /// How a session ended, and what it held then.
+    pub(super) fn remember_session(
+        &mut self,
+        step: &mut Step,
+        id: SessionId,
+        session: &Session,
+        held: Vec<(RequestNumber, Token)>,
+        ended: Ended,
+    ) {
         let memory = EndedSession {
             ended,
             end: step.at.index,
             ended_at: step.at.wall,
-            held: held.take(ENDED_HELD_MAX).collect(),
-            client: session.client,
+            held,
+            client: session.client.clone(),
         };
         Arc::make_mut(&mut self.ended).remember(id, memory, self.header.limits.ended_sessions_max);
         step.events.push(Event::SessionEnded { session: id, ended });
@@ -80,8 +91,11 @@ impl LockTable {
                     self.end_holding(step, id, part, client, ended);
                 }
             }
-            // Nothing is taken over yet.
-            AcquisitionState::Kept { .. } => {}
+            AcquisitionState::Kept { slots } => {
+                let locks = slots.iter().map(|(lock, _)| lock.clone()).collect();
+                step.events.push(Event::WaitEnded { acquisition: id, locks, ended, cycle: None });
+                self.keep_no_longer(step, slots);
+            }
         }
     }
 
@@ -182,9 +196,19 @@ impl LockTable {
     }
 }
 
+impl Session {
+    /// What it holds, up to `ENDED_HELD_MAX`, for the memory of how it ended.
+    pub(super) fn held_tokens(&self) -> Vec<(RequestNumber, Token)> {
+        let held = self.acquisitions.iter().flat_map(|(number, acquisition)| {
+            acquisition.tokens().into_iter().map(|(_, _, token)| (*number, token))
+        });
+        held.take(ENDED_HELD_MAX).collect()
+    }
+}
+
 impl Acquisition {
     /// What it holds, for the memory of how it ended.
-    pub(super) fn tokens(&self) -> Vec<(LockName, Slot, crate::token::Token)> {
+    pub(super) fn tokens(&self) -> Vec<(LockName, Slot, Token)> {
         match &self.state {
             AcquisitionState::Waiting | AcquisitionState::Kept { .. } => Vec::new(),
             AcquisitionState::Holding { held, .. } => {

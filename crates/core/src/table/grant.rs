@@ -21,14 +21,14 @@ pub(super) enum Came {
 }
 
 /// A place in a tenure, for one holder.
-struct Place {
-    id: AcquisitionId,
-    mode: Mode,
+pub(super) struct Place {
+    pub(super) id: AcquisitionId,
+    pub(super) mode: Mode,
     /// Of the tenure, if it begins here.
-    token: Token,
-    at: EntryAt,
-    delay: Millis,
-    fenced_by: Vec<GuardName>,
+    pub(super) token: Token,
+    pub(super) at: EntryAt,
+    pub(super) delay: Millis,
+    pub(super) fenced_by: Vec<GuardName>,
 }
 
 impl LockTable {
@@ -178,7 +178,7 @@ impl LockTable {
 
 impl Lock {
     /// Begins a tenure of a free slot, or joins the shared one that holds it.
-    fn hold(&mut self, name: &LockName, slot: Slot, place: Place) -> HeldPart {
+    pub(super) fn hold(&mut self, name: &LockName, slot: Slot, place: Place) -> HeldPart {
         let holder = Holder {
             grant: place.at.index,
             granted_at: place.at.wall,

@@ -23,6 +23,7 @@ mod expire_sessions;
 mod found;
 mod grant;
 mod keep_sessions;
+mod kept;
 mod leader_ready;
 mod memory;
 mod open_session;
@@ -46,6 +47,9 @@ mod sharded;
 mod shared_mode;
 #[cfg(test)]
 pub(crate) mod story;
+mod take_over;
+#[cfg(test)]
+mod taking_over;
 mod tick;
 mod under_token;
 mod verdict;

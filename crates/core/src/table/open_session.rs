@@ -11,25 +11,50 @@ use crate::session::Session;
 impl LockTable {
     /// Opens a session, or finds the one that the same secret opened, so that a repeated open opens nothing.
     pub(super) fn open_session(&mut self, step: &mut Step, open: &OpenSession) -> Reply {
-        if open.replaces.is_some() {
-            return Reply::Refused(Refusal::NotYet(NotYet::TakingOver));
-        }
-        if let Some(id) = self.secrets.get(&open.secret).copied() {
-            let Some(session) = self.sessions.get(&id) else {
-                return Reply::Refused(Refusal::SessionUnknown);
-            };
-            if session.owner != open.owner {
+        if let Some(replaces) = &open.replaces {
+            if !self.knows(2) {
+                return Reply::Refused(Refusal::NotYet(NotYet::TakingOver));
+            }
+            // A session cannot replace itself: the earlier process has its secret, and would go on with it.
+            if replaces.secret == open.secret {
                 return Reply::Refused(Refusal::SecretTaken);
             }
-            return Reply::SessionOpened { session: id, ttl: session.ttl };
+        }
+        if let Some(id) = self.secrets.get(&open.secret).copied() {
+            return self.found_by_secret(id, open);
         }
         if !(TTL_MIN..=TTL_MAX).contains(&open.ttl) {
             return Reply::Refused(Refusal::BadArgument(BadArgument::Ttl));
+        }
+        if let Some(replaces) = &open.replaces {
+            return self.take_over(step, open, replaces);
         }
         let max = self.header.limits.sessions_max;
         if self.sessions.len() as u64 >= max {
             return Reply::Refused(Refusal::LimitReached { limit: LimitName::Sessions, max });
         }
+        let session = self.begin_session(step, open);
+        Reply::SessionOpened { session, ttl: open.ttl }
+    }
+
+    /// The session that the same secret opened. While its client may not know what it took over, it is told again.
+    fn found_by_secret(&self, id: SessionId, open: &OpenSession) -> Reply {
+        let Some(session) = self.sessions.get(&id) else {
+            return Reply::Refused(Refusal::SessionUnknown);
+        };
+        if session.owner != open.owner {
+            return Reply::Refused(Refusal::SecretTaken);
+        }
+        match (&session.took_over, &open.replaces) {
+            (Some(took), Some(replaces)) if took.replaced == replaces.session => {
+                Reply::TookOver((**took).clone())
+            }
+            _ => Reply::SessionOpened { session: id, ttl: session.ttl },
+        }
+    }
+
+    /// Begins a session, named after this entry.
+    pub(super) fn begin_session(&mut self, step: &mut Step, open: &OpenSession) -> SessionId {
         let id = SessionId(self.header.token_base.at(step.at.index));
         let session = Session {
             secret: open.secret,
@@ -49,14 +74,14 @@ impl LockTable {
         self.sessions.insert(id, session);
         self.secrets.insert(open.secret, id);
         step.events.push(Event::SessionOpened { session: id, ttl: open.ttl, client: open.client.clone() });
-        Reply::SessionOpened { session: id, ttl: open.ttl }
+        id
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Command, Replaces};
+    use crate::command::{ClusterVersion, Command, Replaces};
     use crate::ids::{Millis, Principal};
     use crate::table::story::{Story, refusal, secret};
     use crate::token::TokenBase;
@@ -140,8 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn taking_over_is_not_known_yet_and_touches_nothing() {
+    fn a_cluster_of_version_1_does_not_know_taking_over_and_touches_nothing() {
         let mut story = Story::begin();
+        story.with_version(ClusterVersion(1));
         let old = story.open("a");
         story.holds(old, 1, "l");
         let mut opening = story.opening("a");

@@ -14,8 +14,7 @@ impl LockTable {
         if let Err(refusal) = self.holds_under(&under) {
             return Reply::Refused(refusal);
         }
-        let session = self.sessions.get_mut(&id.session);
-        let Some(acquisition) = session.and_then(|session| session.acquisitions.get_mut(&id.number)) else {
+        let Some(acquisition) = self.acquisition_mut(id) else {
             return Reply::Refused(Refusal::NotHeld { superseded: None });
         };
         if let AcquisitionState::Holding { reports, .. } = &mut acquisition.state

@@ -29,8 +29,7 @@ impl LockTable {
     }
 
     fn held_part_mut(&mut self, set: &SetBaton) -> Option<&mut HeldPart> {
-        let session = self.sessions.get_mut(&set.acquisition.session)?;
-        match &mut session.acquisitions.get_mut(&set.acquisition.number)?.state {
+        match &mut self.acquisition_mut(set.acquisition)?.state {
             AcquisitionState::Waiting | AcquisitionState::Kept { .. } => None,
             AcquisitionState::Holding { held, .. } => {
                 held.iter_mut().find(|part| part.lock == set.lock && part.slot == set.slot)

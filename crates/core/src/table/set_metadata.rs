@@ -13,8 +13,7 @@ impl LockTable {
         {
             return Reply::Refused(refusal);
         }
-        let session = self.sessions.get_mut(&id.session);
-        let Some(acquisition) = session.and_then(|session| session.acquisitions.get_mut(&id.number)) else {
+        let Some(acquisition) = self.acquisition_mut(id) else {
             return Reply::Refused(Refusal::NotHeld { superseded: None });
         };
         let Some(revision) = risen(acquisition.metadata_revision, set.revision) else {

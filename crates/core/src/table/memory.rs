@@ -100,9 +100,9 @@ impl SlotMemories {
     }
 
     /// Those of all slots of a lock, in their order.
-    pub(super) fn of_lock(&self, lock: &LockName) -> impl Iterator<Item = &SlotMemory> {
+    pub(super) fn of_lock(&self, lock: &LockName) -> impl Iterator<Item = (Slot, &SlotMemory)> {
         let all = (lock.clone(), Slot(0))..=(lock.clone(), Slot(u32::MAX));
-        self.by_slot.range(all).map(|(_, (_, memory))| memory)
+        self.by_slot.range(all).map(|((_, slot), (_, memory))| (*slot, memory))
     }
 
     /// Who held it last.

@@ -64,7 +64,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::memory::{Baton, EndedSession, SlotMemory};
 pub use self::verdict::{Presented, Verdict};
-pub use self::view::{LockView, SlotView, WaiterView};
+pub use self::view::{HoldView, LockView, SlotView, WaiterView};
 
 use self::memory::{EndedSessions, SlotMemories};
 use self::sharded::Sharded;

@@ -12,6 +12,9 @@ impl LockTable {
         if !sensible(&set.limits, &set.more) {
             return Reply::Refused(Refusal::BadArgument(BadArgument::Limits));
         }
+        if let refused @ Reply::Refused(_) = self.set_history(set.history) {
+            return refused;
+        }
         self.header.limits = set.limits.clone();
         self.more_limits = set.more.clone();
         Arc::make_mut(&mut self.ended).shrink(set.limits.ended_sessions_max);
@@ -44,14 +47,24 @@ fn sensible(limits: &Limits, more: &MoreLimits) -> bool {
 mod tests {
     use super::*;
     use crate::command::Command;
+    use crate::history::HistorySizes;
     use crate::ids::{Millis, Slot};
+    use crate::limits::HISTORY_MAX;
     use crate::reply::LimitName;
     use crate::table::story::{Story, ask, lock, refusal};
 
     fn set(story: &mut Story, change: impl FnOnce(&mut Limits, &mut MoreLimits)) -> Reply {
+        set_with(story, HistorySizes::default(), change)
+    }
+
+    fn set_with(
+        story: &mut Story,
+        history: HistorySizes,
+        change: impl FnOnce(&mut Limits, &mut MoreLimits),
+    ) -> Reply {
         let (mut limits, mut more) = (story.table.header().limits.clone(), story.table.more_limits().clone());
         change(&mut limits, &mut more);
-        story.apply(Command::SetLimits(SetLimits { limits, more }))
+        story.apply(Command::SetLimits(SetLimits { limits, more, history }))
     }
 
     #[test]
@@ -122,5 +135,18 @@ mod tests {
         assert!(story.table.ended_session(sessions[1]).is_some());
         assert!(story.table.slot_memory(&lock("m"), Slot(0)).is_none());
         assert!(story.table.slot_memory(&lock("n"), Slot(0)).is_some());
+        assert_eq!(story.table.history().others().count(), 3);
+        set_with(&mut story, HistorySizes { expired_max: 5, others_max: 1 }, |_, _| {});
+        assert_eq!(story.table.history().others().count(), 1);
+    }
+
+    #[test]
+    fn too_long_a_history_changes_no_limit_either() {
+        let mut story = Story::begin();
+        let history = HistorySizes { expired_max: HISTORY_MAX + 1, others_max: 1 };
+        let reply = set_with(&mut story, history, |limits, _| limits.sessions_max = 5);
+        assert_eq!(refusal(reply), Refusal::BadArgument(BadArgument::HistorySize));
+        assert_eq!(story.table.header().limits, Limits::default());
+        assert_eq!(story.table.history().sizes(), HistorySizes::default());
     }
 }

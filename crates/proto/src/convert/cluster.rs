@@ -1,9 +1,9 @@
 //! What people and tools are shown.
 
-use palisade_core::ids::{ClientName, LockName, LogIndex, SessionId};
+use palisade_core::ids::{ClientName, LockName, LogIndex, SessionId, Slot};
 use palisade_core::lock::Predecessor;
 use palisade_core::session::{AcquisitionState, Session};
-use palisade_core::table::{LockView, SlotView, WaiterView};
+use palisade_core::table::{Baton, HoldView, LockView, SlotView, WaiterView};
 use palisade_core::token::TokenBase;
 use prost::Message;
 
@@ -93,7 +93,8 @@ pub fn lock_view(view: &LockView, base: TokenBase, applied: LogIndex) -> v1::Loc
         predecessor: view.predecessor.as_ref().map(|predecessor| predecessor_view(predecessor, base)),
         token_base: base.get(),
         index: base.at(applied),
-        ..v1::LockView::default()
+        capacity_set: view.capacity_set,
+        batons: view.batons.iter().map(|(slot, baton)| baton_view(*slot, baton)).collect(),
     }
 }
 
@@ -112,7 +113,7 @@ fn slot_view(view: &SlotView, base: TokenBase) -> v1::SlotView {
                 mode: words::mode(*mode).into(),
                 begin_index: begun.0,
                 begun_at_us: begun_at.0,
-                holders: holders.iter().map(words::holder).collect(),
+                holders: holders.iter().map(|hold| hold_view(hold, base)).collect(),
                 lease_left_ms: 0,
             })),
         },
@@ -132,14 +133,31 @@ fn slot_view(view: &SlotView, base: TokenBase) -> v1::SlotView {
 }
 
 fn waiter_view(view: &WaiterView, base: TokenBase) -> v1::WaiterView {
+    let several = if view.locks.len() > 1 { view.locks.as_slice() } else { &[] };
     v1::WaiterView {
         acquisition: Some(words::acquisition(view.acquisition)),
         client: view.client.as_str().to_owned(),
         enqueued_at_us: view.arrived_at.0,
         enqueue_index: base.at(view.arrived),
         owner: view.owner.as_ref().map(|owner| owner.as_str().to_owned()).unwrap_or_default(),
-        ..v1::WaiterView::default()
+        mode: words::mode(view.mode).into(),
+        permits: view.permits,
+        locks: several.iter().map(|lock| lock.as_str().to_owned()).collect(),
     }
+}
+
+fn hold_view(view: &HoldView, base: TokenBase) -> v1::Holder {
+    v1::Holder {
+        metadata: view.terms.metadata.as_bytes().to_vec(),
+        hold_max_ms: words::millis(view.terms.hold_max),
+        progress_every_ms: words::millis(view.terms.progress_every),
+        reported_index: view.reports.last.map_or(0, |last| base.at(last)),
+        ..words::holder(&view.holder)
+    }
+}
+
+fn baton_view(slot: Slot, baton: &Baton) -> v1::BatonView {
+    v1::BatonView { slot: slot.0, baton: baton.left.as_bytes().to_vec(), token: baton.token.get() }
 }
 
 fn predecessor_view(predecessor: &Predecessor, base: TokenBase) -> v1::Predecessor {
@@ -155,12 +173,15 @@ fn predecessor_view(predecessor: &Predecessor, base: TokenBase) -> v1::Predecess
 
 #[cfg(test)]
 mod tests {
+    use palisade_core::command::Terms;
     use palisade_core::ids::{
         AcquisitionId, ClientName, Millis, OwnerLabel, RequestNumber, SessionId, Slot, WallTime,
     };
     use palisade_core::lock::Delay;
     use palisade_core::mode::Mode;
+    use palisade_core::payload::Payload;
     use palisade_core::reply::{Ended, HolderView};
+    use palisade_core::session::Reports;
     use palisade_core::token::Token;
 
     use super::*;
@@ -169,9 +190,12 @@ mod tests {
         LockView {
             lock: LockName::new("orders/7").expect("a name"),
             capacity: 1,
+            capacity_set: false,
+            delay_rule: None,
             slots: Vec::new(),
             queue: Vec::new(),
             predecessor: None,
+            batons: Vec::new(),
         }
     }
 
@@ -194,20 +218,23 @@ mod tests {
     fn a_held_lock_shows_holder_queue_and_predecessor() {
         let token = Token::new(1_034).expect("a token");
         let client = ClientName::new("billing-3").expect("a name");
+        let holder = HolderView {
+            acquisition: id(1),
+            client: client.clone(),
+            mode: Mode::Exclusive,
+            token,
+            grant_index: 1_034,
+            granted_at: WallTime(5),
+        };
+        let metadata = Payload::new(b"10.0.0.7").expect("short");
+        let terms = Terms { hold_max: Some(Millis(60_000)), progress_every: None, metadata };
         let held = SlotView::Held {
             slot: Slot(0),
             token,
             mode: Mode::Exclusive,
             begun: LogIndex(34),
             begun_at: WallTime(5),
-            holders: vec![HolderView {
-                acquisition: id(1),
-                client: client.clone(),
-                mode: Mode::Exclusive,
-                token,
-                grant_index: 1_034,
-                granted_at: WallTime(5),
-            }],
+            holders: vec![HoldView { holder, terms, reports: Reports::default() }],
         };
         let waiter = WaiterView {
             acquisition: id(2),
@@ -215,6 +242,9 @@ mod tests {
             arrived: LogIndex(36),
             arrived_at: WallTime(6),
             owner: OwnerLabel::new("task").ok(),
+            mode: Mode::Shared,
+            permits: 1,
+            locks: vec![LockName::new("orders/7").expect("a name")],
         };
         let predecessor = Predecessor {
             slot: Slot(0),
@@ -225,12 +255,24 @@ mod tests {
             end: LogIndex(30),
             ended_at: WallTime(4),
         };
-        let view =
-            LockView { slots: vec![held], queue: vec![waiter], predecessor: Some(predecessor), ..view() };
+        let left = Payload::new(b"page 7").expect("short");
+        let view = LockView {
+            slots: vec![held],
+            queue: vec![waiter],
+            predecessor: Some(predecessor),
+            batons: vec![(Slot(0), Baton { token, left })],
+            ..view()
+        };
         let shown = lock_view(&view, base(), LogIndex(60));
         let Some(v1::slot_view::State::Held(tenure)) = &shown.slots[0].state else { panic!("{shown:?}") };
         assert_eq!((tenure.token, tenure.begin_index), (1_034, 34));
         assert_eq!(tenure.holders[0].client, "billing-3");
+        assert_eq!(
+            (tenure.holders[0].metadata.as_slice(), tenure.holders[0].hold_max_ms),
+            (&b"10.0.0.7"[..], 60_000)
+        );
+        assert_eq!((shown.batons[0].baton.as_slice(), shown.batons[0].token), (&b"page 7"[..], 1_034));
+        assert_eq!((shown.queue[0].mode(), shown.queue[0].locks.len()), (v1::Mode::Shared, 0));
         assert_eq!((shown.queue[0].enqueue_index, shown.queue[0].owner.as_str()), (1_036, "task"));
         let before = shown.predecessor.expect("a predecessor");
         assert_eq!((before.token, before.ended(), before.end_index), (1_020, v1::Ended::Expired, 1_030));

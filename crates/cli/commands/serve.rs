@@ -163,7 +163,16 @@ impl ServeArgs {
     }
 }
 
+/// A huge page of 2 MB behind every few small allocations makes a third of what a node takes of memory.
+fn small_pages() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "huge pages stay on");
+    }
+}
+
 pub(crate) async fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
+    small_pages();
     if arguments.members.len() == 1 {
         tracing::warn!("one voter survives nothing: the loss of this node loses every lock");
     }

@@ -24,9 +24,10 @@ const ROW_HEAD: usize = 1 + 4 + 8 + 4;
 /// Bytes of an encoded membership. Far above what fifty nodes need.
 const MEMBERSHIP_BYTES_MAX: usize = COMMAND_BYTES_MAX;
 
-/// Encodes a command for the log: the version that first had such a command, and the envelope.
+/// Encodes a command for the log: the version that first had such a command, and the envelope. In an allocation of just
+/// its size: it stays in memory with the newest entries.
 pub fn encode_command(envelope: &Envelope) -> Bytes {
-    encode_as(envelope.command.format(), envelope).into()
+    Bytes::copy_from_slice(&encode_as(envelope.command.format(), envelope))
 }
 
 /// Reads a command.

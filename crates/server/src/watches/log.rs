@@ -62,7 +62,7 @@ impl EventLog {
     }
 
     /// The next entry.
-    pub(super) fn append(&mut self, index: u64, wall: WallTime, events: Vec<LockEvent>) {
+    pub(super) fn append(&mut self, index: u64, wall: WallTime, mut events: Vec<LockEvent>) {
         if events.len() > ENTRY_EVENTS_MAX {
             return self.forget(index);
         }
@@ -71,6 +71,8 @@ impl EventLog {
             return;
         }
         self.events += events.len();
+        // Most entries have one, and a vector's first allocation is for four.
+        events.shrink_to_fit();
         self.entries.push_back(Arc::new(Happened { index, wall, events }));
         while self.events > self.max {
             let Some(oldest) = self.entries.pop_front() else { return };

@@ -3,6 +3,7 @@
 //! Few such clusters run at a time: each is three processes that flush to the disk, and a machine that is busy with ten
 //! of them tells about the machine, not about the program. Every wait here is for a condition, and has a deadline.
 
+mod example;
 mod http;
 mod raw;
 mod service;
@@ -20,12 +21,13 @@ use palisade_proto::v1::cluster_client::ClusterClient;
 use palisade_testkit::cluster::ProcessCluster;
 use tonic::transport::Channel;
 
+pub(crate) use example::example;
 pub(crate) use http::{Http, get, post, post_as};
 pub(crate) use raw::{
     Raw, RawSession, Seen, acknowledges, acquire, error_name, no_wait, open_session, release, while_session,
 };
 
-pub(crate) use service::{Service, example};
+pub(crate) use service::Service;
 
 /// Clusters that run at the same time.
 const CLUSTERS_MAX: u32 = 2;

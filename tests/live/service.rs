@@ -2,28 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Mutex;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::{Live, soon};
-
-/// An example of this repository, built as the tests are.
-pub(crate) fn example(name: &str) -> PathBuf {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let folder = Path::new(env!("CARGO_BIN_EXE_palisade")).parent().unwrap();
-    let mut cargo = std::process::Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--offline", "--locked", "--workspace", "--example", name]);
-    if folder.ends_with("release") {
-        cargo.arg("--release");
-    }
-    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
-    assert!(status.success(), "example {name}: {status}");
-    folder.join("examples").join(name)
-}
+use super::{Live, example, soon};
 
 /// `fenced_service`, started again whenever it ends. Ended with the test.
 pub(crate) struct Service {

@@ -9,6 +9,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod engine;
+#[path = "../../live/example.rs"]
+mod example;
 mod grants;
 mod image;
 mod outages;
@@ -41,6 +43,7 @@ async fn three_containers_serve_through_the_loss_of_any_one() {
     service::each_node_grants(&three).await;
     service::the_program_works_from_the_host_and_from_a_fourth_container(&three).await;
     paused_worker::a_write_of_a_worker_that_was_paused_past_its_lease_is_refused(&three).await;
+    paused_worker::without_a_fence_the_same_write_lands(&three).await;
 
     let grants = Grants::start(&three);
     grants.go_on().await;

@@ -13,6 +13,7 @@ use axum::routing::{get, post};
 use clap::ValueEnum;
 use palisade_core::holding::Holding;
 use palisade_core::ids::LockName;
+use palisade_core::mode::Mode;
 use palisade_core::sequencer::{ClaimError, Sequencer, SequencerClaims};
 use palisade_core::sequencer_text::{self, TextError};
 use palisade_core::token::Token;
@@ -42,6 +43,8 @@ pub(crate) enum Fault {
     AcceptsMissing,
     /// Takes the sequencer of any lock
     IgnoresLock,
+    /// Takes a shared holder's write
+    IgnoresMode,
     /// A claim raises no mark
     ClaimsNothing,
     /// Compares, and writes later
@@ -143,7 +146,8 @@ impl Wrong {
         if lock != self.lock {
             return Err(FenceError::WrongLock { presented: lock, expected: self.lock.to_string() });
         }
-        Ok(Some(TrustedToken::new(lock, says.slot, says.mode, says.token)))
+        let mode = if self.fault == Fault::IgnoresMode { Mode::Exclusive } else { says.mode };
+        Ok(Some(TrustedToken::new(lock, says.slot, mode, says.token)))
     }
 
     fn verified(&self, text: &str) -> Result<Sequencer, FenceError> {
@@ -163,6 +167,9 @@ impl Wrong {
     }
 
     async fn write(&self, held: TrustedToken, line: String) -> Result<(), FenceError> {
+        if held.mode() == Mode::Shared {
+            return Err(FenceError::WrongMode { lock: held.lock().clone(), mode: held.mode() });
+        }
         match self.fault {
             Fault::AcceptsStale => self.past_the_guard(&line),
             Fault::ComparesFirst => {

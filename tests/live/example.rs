@@ -1,14 +1,19 @@
 //! Examples of this repository, as programs to run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 /// An example, built as the tests are.
 pub(crate) fn example(name: &str) -> PathBuf {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_BIN_EXE_palisade")).parent().unwrap();
+    let program = folder.join("examples").join(name);
+    if built.contains(&program) {
+        return program;
+    }
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--offline", "--locked", "--workspace", "--example", name]);
     if folder.ends_with("release") {
@@ -16,5 +21,6 @@ pub(crate) fn example(name: &str) -> PathBuf {
     }
     let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
     assert!(status.success(), "example {name}: {status}");
-    folder.join("examples").join(name)
+    built.insert(program.clone());
+    program
 }

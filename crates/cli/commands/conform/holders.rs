@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ed25519_dalek::{Signer, SigningKey};
-use palisade_client::{AcquireError, Client, LockGuard, Session};
+use palisade_client::{AcquireBuilder, AcquireError, Client, LockGuard, Session};
 use palisade_core::ids::{ClusterId, LockName};
 use palisade_core::sequencer::{SequencerClaims, SequencerHeader, issuer};
 use palisade_core::sequencer_text::{attach, parse, unsigned};
@@ -41,28 +41,33 @@ impl Holders {
 
     /// The next holder of the lock. Whoever was before it has released.
     pub(super) async fn next(&mut self) -> Result<Holder, Failure> {
+        self.succeeded_by(self.session.lock(self.lock.clone())).await
+    }
+
+    /// The next holder, in shared mode.
+    pub(super) async fn next_shared(&mut self) -> Result<Holder, Failure> {
+        self.succeeded_by(self.session.lock(self.lock.clone()).shared()).await
+    }
+
+    async fn succeeded_by(&mut self, asked: AcquireBuilder) -> Result<Holder, Failure> {
         if let Some(held) = self.held.take() {
             held.release().await.map_err(|error| Failure::new(Exit::UNAVAILABLE, error))?;
         }
-        let (guard, holder) = acquire(&self.session, self.lock.clone(), self.patience).await?;
+        let (guard, holder) = acquire(asked, self.patience).await?;
         self.held = Some(guard);
         Ok(holder)
     }
 
     /// A holder of another lock.
     pub(super) async fn of_another(&self, lock: LockName) -> Result<Holder, Failure> {
-        let (guard, holder) = acquire(&self.session, lock, self.patience).await?;
+        let (guard, holder) = acquire(self.session.lock(lock), self.patience).await?;
         guard.release().await.map_err(|error| Failure::new(Exit::UNAVAILABLE, error))?;
         Ok(holder)
     }
 }
 
-async fn acquire(
-    session: &Session,
-    lock: LockName,
-    patience: Duration,
-) -> Result<(LockGuard, Holder), Failure> {
-    let asked = session.lock(lock).wait_for(patience).lock_delay(Duration::ZERO).with_sequencer();
+async fn acquire(asked: AcquireBuilder, patience: Duration) -> Result<(LockGuard, Holder), Failure> {
+    let asked = asked.wait_for(patience).lock_delay(Duration::ZERO).with_sequencer();
     let guard = asked.acquire().await.map_err(not_acquired)?;
     let holder = Holder { token: guard.token().get(), sequencer: guard.sequencer().await? };
     Ok((guard, holder))

@@ -69,6 +69,9 @@ pub(crate) struct ConformArgs {
     /// A shell command that restarts the service, and returns
     #[arg(long, value_name = "COMMAND")]
     restart: Option<String>,
+    /// The service was made for shared writers: nothing is asked about them
+    #[arg(long)]
+    shared_writers: bool,
     /// How many write at once
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=1_000), default_value_t = 32)]
     racers: u16,
@@ -101,6 +104,7 @@ pub(crate) async fn run(globals: &Globals, arguments: &ConformArgs) -> Result<Ex
         body: arguments.body.clone(),
         restart: arguments.restart.clone(),
         racers: usize::from(arguments.racers),
+        shared_writers: arguments.shared_writers,
         other_lock: arguments.other_lock.clone(),
         holders,
         forger,

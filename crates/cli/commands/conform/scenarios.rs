@@ -118,7 +118,7 @@ impl Scenario {
             ),
             Self::SharedClaimAndWrite => told(
                 "shared_claim_and_write",
-                "a shared holder does not write",
+                "a shared holder does not write, and its claim shuts earlier writers out",
                 "Compare `mode`: only `x` writes, unless the resource was made for shared writers.",
             ),
             Self::ConcurrentRacers => told(
@@ -140,7 +140,7 @@ impl Scenario {
         match self {
             Self::ClaimThenStale if subject.claim.is_none() => Some("no --claim"),
             Self::MarksSurviveReopening if subject.restart.is_none() => Some("no --restart"),
-            Self::SharedClaimAndWrite => Some("this version grants no shared locks (NOT_YET)"),
+            Self::SharedClaimAndWrite if subject.shared_writers => Some("--shared-writers"),
             _ => None,
         }
     }
@@ -161,7 +161,7 @@ impl Scenario {
             Self::UnknownKey => unknown_key(subject).await,
             Self::OtherCluster => other_cluster(subject).await,
             Self::WrongLock => wrong_lock(subject).await,
-            Self::SharedClaimAndWrite => Ok(()),
+            Self::SharedClaimAndWrite => shared_claim_and_write(subject).await,
             Self::ConcurrentRacers => concurrent_racers(subject).await,
             Self::MarksSurviveReopening => marks_survive_reopening(subject).await,
         }?;
@@ -278,6 +278,19 @@ async fn wrong_lock(subject: &mut Subject) -> Outcome {
     subject.refuses(&other, Refusal::WRONG_LOCK, "a write of another lock's holder").await?;
     subject.claims(&other, Some(Refusal::WRONG_LOCK), "a claim of another lock's holder").await?;
     subject.takes(&holder, TRUE).await
+}
+
+async fn shared_claim_and_write(subject: &mut Subject) -> Outcome {
+    let old = subject.next().await?;
+    subject.takes(&old, "the first holder's write").await?;
+    let reader = subject.next_shared().await?;
+    subject.claims(&reader, None, "a shared holder's claim").await?;
+    subject.refuses(&reader, Refusal::WRONG_MODE, "a shared holder's write").await?;
+    if subject.claim.is_some() {
+        subject.refuses(&old, Refusal::STALE, "a write after a shared holder's claim").await?;
+    }
+    let new = subject.next().await?;
+    subject.takes(&new, "the next exclusive holder's write").await
 }
 
 async fn concurrent_racers(subject: &mut Subject) -> Outcome {

@@ -61,6 +61,7 @@ pub(super) struct Subject {
     pub(super) body: String,
     pub(super) restart: Option<String>,
     pub(super) racers: usize,
+    pub(super) shared_writers: bool,
     pub(super) other_lock: LockName,
     pub(super) holders: Holders,
     pub(super) forger: Forger,
@@ -78,6 +79,7 @@ impl Refusal {
     pub(super) const MALFORMED: Self = Self(&[400]);
     pub(super) const UNPROVED: Self = Self(&[401]);
     pub(super) const WRONG_LOCK: Self = Self(&[403]);
+    pub(super) const WRONG_MODE: Self = Self(&[403]);
     /// Its key is unknown, or its cluster is another: the service may look at either first.
     pub(super) const OTHER_CLUSTER: Self = Self(&[401, 403]);
 
@@ -99,6 +101,11 @@ impl Subject {
     /// The next holder of the lock.
     pub(super) async fn next(&mut self) -> Result<Holder, Trouble> {
         Ok(self.holders.next().await?)
+    }
+
+    /// The next holder of the lock, in shared mode.
+    pub(super) async fn next_shared(&mut self) -> Result<Holder, Trouble> {
+        Ok(self.holders.next_shared().await?)
     }
 
     /// A write that must be taken.

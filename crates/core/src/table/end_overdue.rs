@@ -20,8 +20,11 @@ impl LockTable {
                 *grant == end.grant
                     && match end.overdue {
                         Overdue::Maximum => acquisition.terms.hold_max.is_some(),
+                        // Before any report the maximum stands in for an interval that was not named.
                         Overdue::Progress { report } => {
-                            acquisition.terms.progress_every.is_some() && reports.last == report
+                            let terms = &acquisition.terms;
+                            let first = report.is_none() && terms.hold_max.is_some();
+                            (terms.progress_every.is_some() || first) && reports.last == report
                         }
                     }
             }
@@ -108,6 +111,24 @@ mod tests {
         assert!(story.holder("l").is_some());
         story.apply(overdue(&story, a, held, Overdue::Maximum));
         assert!(story.holder("l").is_none());
+    }
+
+    #[test]
+    fn a_holder_that_named_a_maximum_alone_is_overdue_without_a_first_report() {
+        let mut story = Story::begin();
+        let a = story.open("a");
+        let terms = Terms { hold_max: Some(Millis(60_000)), ..Terms::default() };
+        let held = story.holds_on(ask(a, 1, "l"), terms.clone());
+        let unreported = overdue(&story, a, held, progress(None));
+        story.report(a, 1, held, 0);
+        let report = Some(LogIndex(story.index));
+        story.apply(unreported);
+        story.apply(overdue(&story, a, held, progress(report)));
+        assert!(story.holder("l").is_some(), "it reported, and named no interval");
+        let b = story.open("b");
+        let held = story.holds_on(ask(b, 1, "m"), terms);
+        story.apply(overdue(&story, b, held, progress(None)));
+        assert!(story.holder("m").is_none());
     }
 
     #[test]

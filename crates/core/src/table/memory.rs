@@ -191,6 +191,11 @@ impl super::LockTable {
         }
     }
 
+    /// Bytes of all batons.
+    pub fn baton_bytes(&self) -> u64 {
+        self.slot_memories.baton_bytes
+    }
+
     /// The bounded memories are within their bounds, and secrets name live sessions.
     pub(crate) fn check_memory(&self) -> Result<(), String> {
         let limits = &self.header.limits;

@@ -37,7 +37,7 @@ impl Observer for ApplyObserver {
         }
         coordinator.metrics.applied(command, applied);
         let now = coordinator.host.clock.now();
-        coordinator.clock.lock().applied(now, at, applied);
+        coordinator.clock.lock().applied(now, at, applied, table);
         let index = table.header().token_base.at(at.index);
         for event in &applied.events {
             if let Event::SessionEnded { session, ended } = event

@@ -29,10 +29,8 @@ struct Ask {
 impl Coordinator {
     /// Takes a frame that came in at `received`. All its requests go to the log in order, in one submit.
     pub(crate) async fn handle(self: &Arc<Self>, to: &Arc<Attachment>, frame: ClientFrame, received: Moment) {
-        if let Some(renew) = frame.renew {
-            self.renew(to, renew, received);
-        }
-        let mut proposals = Vec::with_capacity(frame.requests.len());
+        let mut proposals = frame.renew.map_or_else(Vec::new, |renew| self.renew(to, renew, received));
+        proposals.reserve(frame.requests.len());
         for request in frame.requests {
             proposals.extend(self.take(to, request, received));
         }
@@ -217,7 +215,13 @@ impl Coordinator {
     ) -> Option<Proposal> {
         let error = match command {
             Ok(command) => {
-                if let Some(hold) = self.clock.lock().hold(ask.session, ask.received) {
+                let hold = match &command {
+                    Command::ReportProgress(report) => {
+                        self.clock.lock().hold_report(report.acquisition, ask.received)
+                    }
+                    _ => self.clock.lock().hold(ask.session, ask.received),
+                };
+                if let Some(hold) = hold {
                     return Some(self.propose(to, ask, command, Some(hold)));
                 }
                 error::overloaded()
@@ -240,7 +244,11 @@ impl Coordinator {
         let sink = Sink::new(move |outcome| {
             if let Some(hold) = hold {
                 let renewed = matches!(&outcome, Outcome::Decided(decided) if decided.renewed.is_some());
-                coordinator.clock.lock().settle(hold, renewed);
+                let mut clock = coordinator.clock.lock();
+                if let Outcome::Decided(decided) = &outcome {
+                    clock.reported(&hold, decided.index);
+                }
+                clock.settle(hold, renewed);
             }
             match outcome {
                 Outcome::Decided(decided) => coordinator.decided(&to, ask, decided),

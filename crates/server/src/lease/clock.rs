@@ -8,15 +8,14 @@ use std::time::Duration;
 
 use palisade_core::command::{Command, EndLockDelay, EndWait, ExpireSessions, Wait};
 use palisade_core::event::Event;
-use palisade_core::ids::{AcquisitionId, LockName, LogIndex, Millis, SessionId, Slot};
+use palisade_core::ids::{AcquisitionId, LockName, LogIndex, SessionId, Slot};
 use palisade_core::limits::{EXPIRE_BATCH_MAX, FIRST_LEASE_MAX};
-use palisade_core::lock::SlotState;
 use palisade_core::reply::{Applied, EntryAt, Reply};
-use palisade_core::session::AcquisitionState;
 use palisade_core::table::LockTable;
 use palisade_host::Moment;
 
-use super::timers::{Key, Lease, Timers};
+use super::ticks::Minutes;
+use super::timers::{Key, Timers};
 
 /// How the lease clock is set.
 #[derive(Clone, Copy, Debug)]
@@ -50,15 +49,17 @@ impl Default for LeaseConfig {
     }
 }
 
-/// The leader's clock over sessions, lock-delays and bounded waits.
+/// The leader's clock over sessions, lock-delays, bounded waits and holders' own deadlines.
 #[derive(Debug)]
 pub struct LeaseClock {
-    config: LeaseConfig,
+    pub(super) config: LeaseConfig,
     /// The lease epoch while this node leads.
-    epoch: Option<LogIndex>,
+    pub(super) epoch: Option<LogIndex>,
     /// Rises with each `lead` and `follow`, so that a hold of an earlier time releases nothing now.
     generation: u64,
-    timers: Timers,
+    pub(super) timers: Timers,
+    /// The leader's minutes, while it logs them.
+    pub(super) minutes: Option<Minutes>,
 }
 
 /// A command or keepalive of a session that is not decided yet. Give it back to `settle`, whatever comes of it.
@@ -66,8 +67,10 @@ pub struct LeaseClock {
 #[must_use = "a hold that is never settled keeps its session from expiring in time"]
 pub struct Hold {
     session: SessionId,
-    received: Moment,
+    pub(super) received: Moment,
     generation: u64,
+    /// The holder that reports with it.
+    pub(super) reports: Option<AcquisitionId>,
 }
 
 /// How far a pause extended the leases.
@@ -84,7 +87,7 @@ pub struct Extended {
 impl LeaseClock {
     /// A clock of a node that does not lead.
     pub fn new(config: LeaseConfig) -> Self {
-        Self { config, epoch: None, generation: 0, timers: Timers::default() }
+        Self { config, epoch: None, generation: 0, timers: Timers::default(), minutes: None }
     }
 
     /// This node has applied its own `LeaderReady`: arms everything in full, since it cannot know better (SPEC 3).
@@ -92,24 +95,8 @@ impl LeaseClock {
     pub fn lead(&mut self, now: Moment, epoch: LogIndex, table: &LockTable) {
         self.follow();
         self.epoch = Some(epoch);
-        for (id, session) in table.sessions() {
-            self.arm_session(id, now, session.ttl, session.ttl, session.last_command);
-            for (number, acquisition) in &session.acquisitions {
-                if let (AcquisitionState::Waiting, Wait::Bounded(bound)) =
-                    (&acquisition.state, acquisition.wait)
-                {
-                    self.arm_wait(AcquisitionId { session: id, number: *number }, now, bound);
-                }
-            }
-        }
-        for (name, lock) in table.locks() {
-            for (slot, state) in &lock.slots {
-                match state {
-                    SlotState::Delayed(delay) => self.arm_delay(name, *slot, now, delay.began, delay.delay),
-                    SlotState::Held(_) => {}
-                }
-            }
-        }
+        self.begin_minutes(now, table);
+        self.arm_all(now, table);
     }
 
     /// This node leads no longer: forgets everything.
@@ -117,6 +104,7 @@ impl LeaseClock {
         self.epoch = None;
         self.generation += 1;
         self.timers = Timers::default();
+        self.minutes = None;
     }
 
     /// Whether this clock is in force.
@@ -124,8 +112,9 @@ impl LeaseClock {
         self.epoch.is_some()
     }
 
-    /// An entry was applied: keeps the timers in step. To be called for every entry, in order, and before `decided`.
-    pub fn applied(&mut self, now: Moment, at: EntryAt, applied: &Applied) {
+    /// An entry was applied, which made the table what it is: keeps the timers in step. To be called for every entry,
+    /// in order, and before `decided`.
+    pub fn applied(&mut self, now: Moment, at: EntryAt, applied: &Applied, table: &LockTable) {
         if self.epoch.is_none() {
             return;
         }
@@ -140,41 +129,54 @@ impl LeaseClock {
                 Event::Queued { acquisition, wait: Wait::Bounded(bound), .. } => {
                     self.arm_wait(*acquisition, now, *bound);
                 }
-                Event::Granted { grant, waited: true } => self.timers.forget_wait(grant.acquisition),
+                Event::Granted { grant, waited } => {
+                    if *waited {
+                        self.timers.forget_wait(grant.acquisition);
+                    }
+                    if self.timers.holders.contains_key(&grant.acquisition) {
+                        self.recount_holder(now, grant.acquisition, table);
+                    } else if grant.hold_max.is_some() || grant.progress_every.is_some() {
+                        self.count_holder(now, grant.acquisition, table);
+                    }
+                }
+                Event::HoldEnded { acquisition, .. } => self.recount_holder(now, *acquisition, table),
+                Event::ProgressReported { acquisition } => self.recount_holder(now, *acquisition, table),
                 Event::WaitEnded { acquisition, .. } => self.timers.forget_wait(*acquisition),
                 Event::DelayStarted { lock, slot, began, delay } => {
                     self.arm_delay(lock, *slot, now, *began, *delay)
                 }
                 Event::DelayEnded { lock, slot, .. } => self.timers.forget_delay(lock, *slot),
+                Event::SessionKept { session } => self.spoke(now, *session, at.index, false),
+                Event::Ticked => self.ticked(now, at.index),
+                Event::VersionSet { .. } => self.begin_minutes(now, table),
                 Event::Queued { wait: Wait::Try | Wait::Session, .. }
-                | Event::Granted { waited: false, .. }
                 | Event::Founded
                 | Event::LeaderReady { .. }
                 | Event::Contended { .. }
-                | Event::HoldEnded { .. }
                 | Event::Refused { .. }
                 | Event::KeyPublished { .. }
                 | Event::MetadataSet { .. }
-                | Event::ProgressReported { .. }
-                | Event::SessionKept { .. }
-                | Event::Ticked
                 | Event::Broken { .. }
                 | Event::SessionTakenOver { .. }
                 | Event::CapacitySet { .. }
                 | Event::FloorConfirmed { .. }
-                | Event::CycleSearchGivenUp { .. }
-                | Event::VersionSet { .. } => {}
+                | Event::CycleSearchGivenUp { .. } => {}
             }
         }
-        let Some(lease) = applied.renewed.and_then(|session| self.timers.sessions.get_mut(&session)) else {
-            return;
-        };
-        lease.last_command = at.index;
-        let reopened = !opened && matches!(applied.reply, Reply::SessionOpened { .. });
-        // A repeated open has no session to hold when it comes in; and a command that outran an expiry makes apply
-        // ignore it. Their receipt is not known here; a lease that is longer is always safe.
+        if let Some(session) = applied.renewed {
+            let open = matches!(applied.reply, Reply::SessionOpened { .. } | Reply::TookOver(_));
+            self.spoke(now, session, at.index, open && !opened);
+        }
+    }
+
+    /// A session's command, or keepalive in the log, was applied. A repeated open has no session to hold when it comes
+    /// in, and what outran an expiry makes apply ignore that. Their receipt is not known here; a lease that is longer
+    /// is always safe.
+    fn spoke(&mut self, now: Moment, session: SessionId, index: LogIndex, reopened: bool) {
+        let Some(lease) = self.timers.sessions.get_mut(&session) else { return };
+        lease.last_command = index;
         if reopened || lease.marked.is_some() {
-            lease.renew(now);
+            lease.span.renew(now);
         }
     }
 
@@ -185,25 +187,27 @@ impl LeaseClock {
             if lease.marked.is_some() {
                 return None;
             }
-            lease.held += 1;
-            lease.held_until = lease.held_until.max(received + self.config.hold_max);
+            lease.held.take(received + self.config.hold_max);
         }
-        Some(Hold { session, received, generation: self.generation })
+        Some(Hold { session, received, generation: self.generation, reports: None })
     }
 
     /// What was held is decided, or its fate is unknown. `renewed`: its answer says so; the lease counts from its
     /// receipt.
     pub fn settle(&mut self, hold: Hold, renewed: bool) {
+        if let Some(acquisition) = hold.reports.filter(|_| hold.generation == self.generation) {
+            self.settle_report(acquisition);
+        }
         let Some(lease) = self.timers.sessions.get_mut(&hold.session) else { return };
         if renewed {
-            lease.renew(hold.received);
+            lease.span.renew(hold.received);
         }
         if hold.generation != self.generation {
             return;
         }
-        lease.held = lease.held.saturating_sub(1);
-        if lease.held == 0 && lease.marked.is_none() && lease.place > lease.deadline {
-            let place = lease.deadline;
+        lease.held.release();
+        if lease.held.is_free() && lease.marked.is_none() && lease.place > lease.span.deadline {
+            let place = lease.span.deadline;
             self.timers.move_to(Key::Session(hold.session), place);
         }
     }
@@ -219,7 +223,7 @@ impl LeaseClock {
     pub fn renew(&mut self, session: SessionId, received: Moment) -> bool {
         match self.timers.sessions.get_mut(&session) {
             Some(lease) if lease.marked.is_none() => {
-                lease.renew(received);
+                lease.span.renew(received);
                 true
             }
             Some(_) | None => false,
@@ -230,7 +234,7 @@ impl LeaseClock {
     /// `retry` has passed. When there is more than `commands_max`, `next_due` stays in the past.
     pub fn due(&mut self, now: Moment) -> Vec<Command> {
         let Some(epoch) = self.epoch else { return Vec::new() };
-        let mut commands = Vec::new();
+        let mut commands: Vec<Command> = self.minute(now, epoch).into_iter().collect();
         let mut expired = Vec::new();
         let again = now + self.config.retry;
         while commands.len() < self.config.commands_max {
@@ -257,6 +261,11 @@ impl LeaseClock {
                 Key::Wait(acquisition) => {
                     commands.push(Command::EndWait(EndWait { epoch, acquisition: *acquisition }));
                 }
+                Key::Holder(acquisition) => match self.overdue(now, epoch, *acquisition) {
+                    Ok(end) => commands.push(Command::EndOverdue(end)),
+                    Err(Some(wakes)) => place = wakes,
+                    Err(None) => continue,
+                },
             }
             self.timers.put_back(key, place);
         }
@@ -266,56 +275,7 @@ impl LeaseClock {
         commands
     }
 
-    /// A command of this clock was not appended, or its fate is unknown: it is due again, after a tick. A session
-    /// stays marked.
-    pub fn undecided(&mut self, now: Moment, command: &Command) {
-        self.again(now, command, false);
-    }
-
-    /// A command of this clock was applied. A session that is still there spoke meanwhile, and is marked no longer.
-    pub fn decided(&mut self, now: Moment, command: &Command) {
-        self.again(now, command, true);
-    }
-
-    fn again(&mut self, now: Moment, command: &Command, decided: bool) {
-        let Some(epoch) = self.epoch else { return };
-        let soon = now + self.config.tick;
-        match command {
-            Command::ExpireSessions(expire) if expire.epoch == epoch => {
-                for (session, last_command) in &expire.sessions {
-                    self.session_again(*session, *last_command, if decided { None } else { Some(soon) });
-                }
-            }
-            Command::EndLockDelay(end) if end.epoch == epoch => {
-                let timer = self.timers.delays.get(&(end.lock.clone(), end.slot));
-                if timer.is_some_and(|timer| timer.began == end.began) {
-                    self.timers.move_to(Key::Delay(end.lock.clone(), end.slot), soon);
-                }
-            }
-            Command::EndWait(end) if end.epoch == epoch => {
-                self.timers.move_to(Key::Wait(end.acquisition), soon);
-            }
-            // Decided under an earlier clock: this one armed everything anew.
-            Command::ExpireSessions(_) | Command::EndLockDelay(_) | Command::EndWait(_) => {}
-            // Not of this clock.
-            _ => {}
-        }
-    }
-
-    /// A marked session is proposed again at `retry`, or, with none, marked no longer.
-    fn session_again(&mut self, session: SessionId, last_command: LogIndex, retry: Option<Moment>) {
-        let Some(lease) = self.timers.sessions.get_mut(&session) else { return };
-        if lease.marked != Some(last_command) {
-            return;
-        }
-        if retry.is_none() {
-            lease.marked = None;
-        }
-        let place = retry.unwrap_or(lease.deadline);
-        self.timers.move_to(Key::Session(session), place);
-    }
-
-    /// When `due` may have something; it may find that all was renewed meanwhile.
+    /// When `due` may have something of all that is counted; it may find that all was renewed meanwhile.
     pub fn next_due(&self) -> Option<Moment> {
         self.timers.next()
     }
@@ -324,8 +284,9 @@ impl LeaseClock {
     /// full one from now, and by no more than one in sum between two renewals (SPEC 3). To be called before `due`.
     pub fn paused(&mut self, now: Moment, gap: Duration) -> Extended {
         let mut extended = Extended::default();
+        self.extend_reports(now, gap);
         for lease in self.timers.sessions.values_mut().filter(|lease| lease.marked.is_none()) {
-            let extension = lease.extend(now, gap);
+            let extension = lease.span.extend(now, gap);
             if extension.is_zero() {
                 continue;
             }
@@ -338,46 +299,11 @@ impl LeaseClock {
 
     /// When the session is due, as this leader counts.
     pub fn deadline(&self, session: SessionId) -> Option<Moment> {
-        self.timers.sessions.get(&session).map(|lease| lease.deadline)
+        self.timers.sessions.get(&session).map(|lease| lease.span.deadline)
     }
 
     /// What is left of a lock-delay, as this leader counts.
     pub fn delay_left(&self, lock: &LockName, slot: Slot, now: Moment) -> Option<Duration> {
         self.timers.delays.get(&(lock.clone(), slot)).map(|timer| timer.deadline.since(now))
-    }
-
-    fn arm_session(
-        &mut self,
-        id: SessionId,
-        now: Moment,
-        ttl: Millis,
-        first: Millis,
-        last_command: LogIndex,
-    ) {
-        let deadline = now + self.stretched(first);
-        let lease = Lease {
-            length: self.stretched(ttl),
-            deadline,
-            extended: Duration::ZERO,
-            last_command,
-            held: 0,
-            held_until: now,
-            marked: None,
-            place: deadline,
-        };
-        self.timers.insert_session(id, lease);
-    }
-
-    fn arm_delay(&mut self, lock: &LockName, slot: Slot, now: Moment, began: LogIndex, delay: Millis) {
-        self.timers.insert_delay(lock, slot, began, now + self.stretched(delay));
-    }
-
-    fn arm_wait(&mut self, acquisition: AcquisitionId, now: Moment, bound: Millis) {
-        self.timers.insert_wait(acquisition, now + Duration::from_millis(bound.0));
-    }
-
-    fn stretched(&self, time: Millis) -> Duration {
-        let time = Duration::from_millis(time.0);
-        time + time / 1_000 * self.config.drift_per_mille
     }
 }

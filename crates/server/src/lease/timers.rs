@@ -1,4 +1,5 @@
-//! What the lease clock counts: each session, lock-delay and bounded wait, with one place in a queue by time.
+//! What the lease clock counts: each session, lock-delay, bounded wait and holder with a deadline, with one place in a
+//! queue by time.
 //!
 //! A renewal is one update of a map: a session keeps its place when its deadline moves on, and finds a new one only
 //! when the old one comes up.
@@ -9,27 +10,43 @@ use std::time::Duration;
 use palisade_core::ids::{AcquisitionId, LockName, LogIndex, SessionId, Slot};
 use palisade_host::Moment;
 
+use super::deadlines::Holder;
+
 /// Whose time it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Session(SessionId),
     Delay(LockName, Slot),
     Wait(AcquisitionId),
+    Holder(AcquisitionId),
+}
+
+/// A time that begins anew with each renewal.
+#[derive(Debug)]
+pub(super) struct Span {
+    /// Stretched by the drift bound.
+    pub(super) length: Duration,
+    pub(super) deadline: Moment,
+    /// What pauses added to the deadline since the last renewal.
+    extended: Duration,
+}
+
+/// What of its owner is undecided, and until when that counts.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    count: u32,
+    until: Moment,
 }
 
 /// A session's lease.
 #[derive(Debug)]
 pub(super) struct Lease {
-    /// The TTL, stretched by the drift bound.
-    pub(super) length: Duration,
-    pub(super) deadline: Moment,
-    /// What pauses added to the deadline since the last renewal.
-    pub(super) extended: Duration,
+    /// Its length is the TTL.
+    pub(super) span: Span,
     /// The last command that this leader has applied.
     pub(super) last_command: LogIndex,
-    /// Commands and keepalives that are undecided, and until when they count.
-    pub(super) held: u32,
-    pub(super) held_until: Moment,
+    /// Commands and keepalives that are undecided.
+    pub(super) held: Held,
     /// The last command on which an expiry that is not decided yet was decided.
     pub(super) marked: Option<LogIndex>,
     /// Where it stands in the queue: at its deadline, or wherever it must be looked at next.
@@ -51,6 +68,8 @@ pub(super) struct Timers {
     pub(super) delays: HashMap<(LockName, Slot), DelayTimer>,
     /// Bounded waits, with their places.
     pub(super) waits: HashMap<AcquisitionId, Moment>,
+    /// Holders that named a deadline.
+    pub(super) holders: HashMap<AcquisitionId, Holder>,
     queue: BTreeSet<(Moment, Key)>,
 }
 
@@ -102,6 +121,12 @@ impl Timers {
         self.waits.insert(acquisition, place);
     }
 
+    pub(super) fn insert_holder(&mut self, acquisition: AcquisitionId, holder: Holder) {
+        self.forget_holder(acquisition);
+        self.queue.insert((holder.place, Key::Holder(acquisition)));
+        self.holders.insert(acquisition, holder);
+    }
+
     pub(super) fn forget_session(&mut self, id: SessionId) {
         if let Some(lease) = self.sessions.remove(&id) {
             self.queue.remove(&(lease.place, Key::Session(id)));
@@ -120,6 +145,12 @@ impl Timers {
         }
     }
 
+    pub(super) fn forget_holder(&mut self, acquisition: AcquisitionId) {
+        if let Some(holder) = self.holders.remove(&acquisition) {
+            self.queue.remove(&(holder.place, Key::Holder(acquisition)));
+        }
+    }
+
     /// Where it stood; none when nothing of the kind is counted.
     fn set_place(&mut self, key: &Key, place: Moment) -> Option<Moment> {
         let stood = match key {
@@ -128,12 +159,18 @@ impl Timers {
                 self.delays.get_mut(&(lock.clone(), *slot)).map(|timer| &mut timer.place)
             }
             Key::Wait(acquisition) => self.waits.get_mut(acquisition),
+            Key::Holder(acquisition) => self.holders.get_mut(acquisition).map(|holder| &mut holder.place),
         };
         stood.map(|stood| std::mem::replace(stood, place))
     }
 }
 
-impl Lease {
+impl Span {
+    /// A full one from now.
+    pub(super) fn new(now: Moment, length: Duration) -> Self {
+        Self { length, deadline: now + length, extended: Duration::ZERO }
+    }
+
     /// Counts from the receipt of a renewal; never shortens.
     pub(super) fn renew(&mut self, received: Moment) {
         let earned = received + self.length;
@@ -141,6 +178,41 @@ impl Lease {
         self.extended = self.deadline.since(earned);
     }
 
+    /// This node stood still for `gap`. By how much the deadline moved on: never beyond a full length from now, nor by
+    /// more than one in sum between two renewals.
+    pub(super) fn extend(&mut self, now: Moment, gap: Duration) -> Duration {
+        let room = (now + self.length).since(self.deadline);
+        let extension = gap.min(room).min(self.length.saturating_sub(self.extended));
+        self.deadline = self.deadline + extension;
+        self.extended += extension;
+        extension
+    }
+}
+
+impl Held {
+    /// One more, which counts until then at most.
+    pub(super) fn take(&mut self, until: Moment) {
+        self.count += 1;
+        self.until = self.until.max(until);
+    }
+
+    /// One of them is decided.
+    pub(super) fn release(&mut self) {
+        self.count = self.count.saturating_sub(1);
+    }
+
+    /// Whether nothing is undecided.
+    pub(super) fn is_free(&self) -> bool {
+        self.count == 0
+    }
+
+    /// When what is due at `deadline` must be looked at.
+    pub(super) fn wakes(&self, deadline: Moment, now: Moment) -> Moment {
+        if self.count > 0 && deadline <= now { self.until } else { deadline }
+    }
+}
+
+impl Lease {
     /// The last command that an expiry must name, if the session is to expire; marks it.
     pub(super) fn due(&mut self, now: Moment) -> Option<LogIndex> {
         if self.marked.is_none() && now >= self.wakes(now) {
@@ -151,16 +223,6 @@ impl Lease {
 
     /// When the session must be looked at again.
     pub(super) fn wakes(&self, now: Moment) -> Moment {
-        if self.held > 0 && self.deadline <= now { self.held_until } else { self.deadline }
-    }
-
-    /// This node stood still for `gap`. By how much the deadline moved on: never beyond a full lease from now, nor by
-    /// more than one in sum between two renewals.
-    pub(super) fn extend(&mut self, now: Moment, gap: Duration) -> Duration {
-        let room = (now + self.length).since(self.deadline);
-        let extension = gap.min(room).min(self.length.saturating_sub(self.extended));
-        self.deadline = self.deadline + extension;
-        self.extended += extension;
-        extension
+        self.held.wakes(self.span.deadline, now)
     }
 }

@@ -19,7 +19,9 @@ use palisade_host::Moment;
 
 use super::{LeaseClock, LeaseConfig};
 
+mod deadlines;
 mod leading;
+mod long_leases;
 mod sessions;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -65,7 +67,7 @@ impl Leader {
         let envelope = Envelope { wall: WallTime(1), node: NodeId(1), command };
         let applied = self.table.apply(index, &envelope);
         let at = EntryAt { index, wall: envelope.wall, node: envelope.node };
-        self.clock.applied(self.now, at, &applied);
+        self.clock.applied(self.now, at, &applied, &self.table);
         applied
     }
 
@@ -109,8 +111,15 @@ impl Leader {
         self.now = self.now + time;
     }
 
+    /// What is due of sessions, delays, waits and holders. A tick that is due with it is decided at once.
     fn due(&mut self) -> Vec<Command> {
-        self.clock.due(self.now)
+        let (ticks, due): (Vec<_>, Vec<_>) =
+            self.clock.due(self.now).into_iter().partition(|command| matches!(command, Command::Tick(_)));
+        for tick in &ticks {
+            self.apply(tick.clone());
+            self.clock.decided(self.now, tick);
+        }
+        due
     }
 
     /// Proposes what is due, and has it applied.

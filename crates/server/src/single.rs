@@ -126,8 +126,15 @@ impl Call {
     /// A repeat of the same request takes effect once.
     fn repeatable(&self) -> bool {
         match &self.op {
+            // Without a number of its own, each copy takes the next.
             request::Op::Acquire(acquire) => acquire.number != 0,
             request::Op::Open(open) => !open.secret_hash.is_empty(),
+            request::Op::SetMetadata(set) => set.revision != 0,
+            request::Op::SetBaton(set) => set.revision != 0,
+            request::Op::ReportProgress(report) => report.number != 0,
+            // A copy that comes late would undo what somebody else has set since.
+            request::Op::SetCapacity(_) | request::Op::SetDelayRule(_) | request::Op::SetSettings(_) => false,
+            // These name exactly what they are about, or change nothing.
             request::Op::Bind(_)
             | request::Op::Close(_)
             | request::Op::Release(_)
@@ -141,15 +148,9 @@ impl Call {
             | request::Op::ListSessions(_)
             | request::Op::Downgrade(_)
             | request::Op::HandOver(_)
-            | request::Op::SetMetadata(_)
-            | request::Op::SetBaton(_)
-            | request::Op::ReportProgress(_)
             | request::Op::ConfirmFloor(_)
             | request::Op::BreakLock(_)
             | request::Op::EndSession(_)
-            | request::Op::SetCapacity(_)
-            | request::Op::SetDelayRule(_)
-            | request::Op::SetSettings(_)
             | request::Op::GetSettings(_) => true,
         }
     }

@@ -4,6 +4,22 @@
 pub const METRICS: &[(&str, &str, &str)] = &[
     ("palisade_grants_total", "grants", "Acquisitions that were granted while this node led"),
     ("palisade_releases_total", "releases", "Releases that were applied while this node led"),
+    ("palisade_holds_ended_total", "holds", "Holds of a slot that ended while this node led, by how"),
+    (
+        "palisade_wait_cycles_total",
+        "cycles",
+        "Wait cycles that were not let happen while this node led, by what met them",
+    ),
+    (
+        "palisade_cycle_searches_given_up_total",
+        "searches",
+        "Searches of a wait cycle that were given up at their bound while this node led",
+    ),
+    (
+        "palisade_session_takeovers_total",
+        "sessions",
+        "Sessions that a restarted process took over while this node led",
+    ),
     ("palisade_session_expirations_total", "sessions", "Sessions that expired while this node led"),
     (
         "palisade_session_expirations_working_total",
@@ -39,6 +55,7 @@ pub const METRICS: &[(&str, &str, &str)] = &[
     ("palisade_locks_held", "slots", "Slots that are held"),
     ("palisade_waiters", "acquisitions", "Acquisitions that wait"),
     ("palisade_lock_delays", "slots", "Slots that are closed by their lock-delay"),
+    ("palisade_baton_bytes", "bytes", "Bytes of the batons that are kept for next holders"),
     (
         "palisade_keepalive_round_seconds",
         "seconds",

@@ -96,6 +96,44 @@ label! {
 }
 
 label! {
+    /// How a hold of a slot ended.
+    HoldEnd, "how", {
+        /// By its holder.
+        Released => "released",
+        /// To a waiter.
+        HandedOver => "handed_over",
+        /// By a caller that gave up.
+        Cancelled => "cancelled",
+        /// With its session, which was closed.
+        Closed => "closed",
+        /// With its session, which was not heard from.
+        Expired => "expired",
+        /// By a restarted process.
+        TakenOver => "taken_over",
+        /// With its session, which an operator ended.
+        ByOperator => "by_operator",
+        /// By an operator.
+        Broken => "broken",
+        /// Its own deadline passed.
+        Overdue => "overdue",
+        /// In no way that this version knows.
+        Otherwise => "otherwise",
+    }
+}
+
+label! {
+    /// What met a wait cycle.
+    CycleMet, "met", {
+        /// An acquire, which was refused.
+        Acquire => "acquire",
+        /// A handover, which was refused.
+        HandOver => "hand_over",
+        /// A waiter, when a grant closed the cycle.
+        Waiter => "waiter",
+    }
+}
+
+label! {
     /// Why a proposal failed.
     Failure, "why", {
         /// Not appended: another node leads, or none.
@@ -166,5 +204,29 @@ label! {
         ListSessions => "list_sessions",
         /// Shows the cluster.
         Status => "status",
+        /// Makes an exclusive hold a shared one.
+        Downgrade => "downgrade",
+        /// Gives a slot to a waiter.
+        HandOver => "hand_over",
+        /// Replaces a holder's metadata.
+        SetMetadata => "set_metadata",
+        /// Replaces a baton.
+        SetBaton => "set_baton",
+        /// Reports progress.
+        ReportProgress => "report_progress",
+        /// A guard confirms a floor.
+        ConfirmFloor => "confirm_floor",
+        /// An operator breaks a lock.
+        BreakLock => "break_lock",
+        /// An operator ends a session.
+        EndSession => "end_session",
+        /// An operator sets a capacity.
+        SetCapacity => "set_capacity",
+        /// An operator bounds lock-delays.
+        SetDelayRule => "set_delay_rule",
+        /// An operator sets bounds.
+        SetSettings => "set_settings",
+        /// Shows them.
+        GetSettings => "get_settings",
     }
 }

@@ -4,15 +4,13 @@
 //! that the sum over all nodes counts it once, and a restart, which applies old entries again, counts nothing twice.
 //! Lock and client names are no labels: their number has no bound.
 
+mod applied;
 mod described;
 mod labels;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use palisade_core::command::Command;
-use palisade_core::event::Event;
-use palisade_core::reply::{Applied, Ended, Reply};
 use palisade_core::table::LockTable;
 use palisade_proto::convert::ErrorName;
 use palisade_proto::v1;
@@ -29,7 +27,7 @@ use prometheus_client::registry::{Metric, Registry};
 use crate::lease::Extended;
 
 pub use self::described::METRICS;
-pub use self::labels::{CheckResult, Counters, Failure, How, Label, Op, ReleaseResult};
+pub use self::labels::{CheckResult, Counters, CycleMet, Failure, HoldEnd, How, Label, Op, ReleaseResult};
 
 /// `Content-Type` of what `render` returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -48,6 +46,10 @@ pub struct Metrics {
     registry: Registry,
     grants: Counters<How>,
     releases: Counters<ReleaseResult>,
+    holds_ended: Counters<HoldEnd>,
+    wait_cycles: Counters<CycleMet>,
+    cycle_searches_given_up: Counter,
+    takeovers: Counter,
     session_expirations: Counter,
     expirations_working: Counter,
     holder_pause: Histogram,
@@ -67,6 +69,7 @@ pub struct Metrics {
     locks_held: Gauge,
     waiters: Gauge,
     lock_delays: Gauge,
+    baton_bytes: Gauge,
     keepalive_round: Histogram,
     leader_pause: Histogram,
     lease_extension: Counter<f64, AtomicU64>,
@@ -90,6 +93,10 @@ impl Metrics {
             registry: Registry::default(),
             grants: Counters::default(),
             releases: Counters::default(),
+            holds_ended: Counters::default(),
+            wait_cycles: Counters::default(),
+            cycle_searches_given_up: Counter::default(),
+            takeovers: Counter::default(),
             session_expirations: Counter::default(),
             expirations_working: Counter::default(),
             // 10 ms to 82 s.
@@ -110,6 +117,7 @@ impl Metrics {
             locks_held: Gauge::default(),
             waiters: Gauge::default(),
             lock_delays: Gauge::default(),
+            baton_bytes: Gauge::default(),
             // Half a millisecond to 8 s.
             keepalive_round: Histogram::new(exponential_buckets(0.000_5, 2.0, 15)),
             // 10 ms to 82 s.
@@ -130,6 +138,10 @@ impl Metrics {
     fn register_all(&self, mut described: Described<'_>) {
         described.register("palisade_grants_total", self.grants.series.clone());
         described.register("palisade_releases_total", self.releases.series.clone());
+        described.register("palisade_holds_ended_total", self.holds_ended.series.clone());
+        described.register("palisade_wait_cycles_total", self.wait_cycles.series.clone());
+        described.register("palisade_cycle_searches_given_up_total", self.cycle_searches_given_up.clone());
+        described.register("palisade_session_takeovers_total", self.takeovers.clone());
         described.register("palisade_session_expirations_total", self.session_expirations.clone());
         described.register("palisade_session_expirations_working_total", self.expirations_working.clone());
         described.register("palisade_holder_pause_seconds", self.holder_pause.clone());
@@ -141,6 +153,7 @@ impl Metrics {
         described.register("palisade_locks_held", self.locks_held.clone());
         described.register("palisade_waiters", self.waiters.clone());
         described.register("palisade_lock_delays", self.lock_delays.clone());
+        described.register("palisade_baton_bytes", self.baton_bytes.clone());
         described.register("palisade_keepalive_round_seconds", self.keepalive_round.clone());
         described.register("palisade_leader_pause_seconds", self.leader_pause.clone());
         described.register("palisade_lease_extension_seconds_total", self.lease_extension.clone());
@@ -222,63 +235,6 @@ impl Metrics {
         self.leader_changes.inc();
     }
 
-    /// An entry was applied while this node leads: counts what it did.
-    pub fn applied(&self, command: &Command, applied: &Applied) {
-        let mut freed = false;
-        for event in &applied.events {
-            match event {
-                Event::Granted { waited: false, .. } => self.grants.count(How::AtOnce),
-                Event::Granted { waited: true, .. } => self.grants.count(How::Waited),
-                Event::SessionEnded { ended: Ended::Expired, .. } => {
-                    self.session_expirations.inc();
-                }
-                Event::HoldEnded { .. } => freed = true,
-                Event::Founded
-                | Event::LeaderReady { .. }
-                | Event::SessionOpened { .. }
-                | Event::SessionEnded { .. }
-                | Event::Queued { .. }
-                | Event::Contended { .. }
-                | Event::WaitEnded { .. }
-                | Event::DelayStarted { .. }
-                | Event::DelayEnded { .. }
-                | Event::Refused { .. }
-                | Event::KeyPublished { .. }
-                | Event::MetadataSet { .. }
-                | Event::ProgressReported { .. }
-                | Event::SessionKept { .. }
-                | Event::Ticked
-                | Event::Broken { .. }
-                | Event::SessionTakenOver { .. }
-                | Event::CapacitySet { .. }
-                | Event::FloorConfirmed { .. }
-                | Event::CycleSearchGivenUp { .. }
-                | Event::VersionSet { .. } => {}
-            }
-        }
-        if matches!(command, Command::Release(_)) {
-            self.releases.count(match &applied.reply {
-                Reply::Released(_) if freed => ReleaseResult::Released,
-                Reply::Released(_) => ReleaseResult::Repeated,
-                Reply::Refused(_)
-                | Reply::Done
-                | Reply::SessionOpened { .. }
-                | Reply::SessionClosed
-                | Reply::Granted(_)
-                | Reply::Queued { .. }
-                | Reply::Cancelled(_)
-                | Reply::Downgraded(_)
-                | Reply::HandedOver { .. }
-                | Reply::Written { .. }
-                | Reply::Reported
-                | Reply::Broken { .. }
-                | Reply::Stopped { .. }
-                | Reply::TookOver(_)
-                | Reply::Kept { .. } => ReleaseResult::NotHeld,
-            });
-        }
-    }
-
     /// Keepalives were proved, so long after the first of them came in.
     pub fn round(&self, took: Duration) {
         self.keepalive_round.observe(took.as_secs_f64());
@@ -321,6 +277,7 @@ impl Metrics {
         self.locks_held.set(gauge(counts.held));
         self.waiters.set(gauge(counts.waiting));
         self.lock_delays.set(gauge(counts.delayed));
+        self.baton_bytes.set(gauge(table.baton_bytes()));
         self.is_leader.set(i64::from(status.role == Role::Leader));
         self.term.set(gauge(status.term.0));
         self.committed.set(gauge(status.committed.0));

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use palisade_core::command::{Cancel, Release};
+use palisade_core::command::{Cancel, Command, HandOver, Release};
+use palisade_core::event::Event;
 use palisade_core::ids::{AcquisitionId, LockName, LogIndex, RequestNumber, SessionId, Slot, Term};
-use palisade_core::reply::{Grant, Refusal};
+use palisade_core::reply::{Applied, Cycle, Ended, Grant, Refusal, Reply};
 use palisade_core::token::Token;
 use palisade_raft::FlushTimes;
 
@@ -101,6 +102,36 @@ fn a_release_that_ends_a_hold_grants_the_next() {
         assert_eq!(metrics.releases.get(*result), 1, "{result:?}");
     }
     assert_eq!((metrics.grants.get(How::Waited), metrics.grants.get(How::AtOnce)), (1, 0));
+}
+
+#[test]
+fn each_end_of_a_hold_counts_under_its_name_and_each_cycle_under_what_met_it() {
+    let metrics = Metrics::new();
+    let command = Command::Cancel(Cancel { acquisition: acquisition() });
+    let lock = || LockName::new("orders/7").expect("a name");
+    let (acquisition, slot, token) = (acquisition(), Slot(0), token());
+    for ended in [Ended::Overdue, Ended::Broken, Ended::Broken, Ended::HandedOver, Ended::TakenOver] {
+        let event = Event::HoldEnded { acquisition, lock: lock(), slot, token, ended };
+        metrics.applied(&command, &applied(Reply::Done, vec![event]));
+    }
+    let counted = [HoldEnd::Overdue, HoldEnd::Broken, HoldEnd::HandedOver, HoldEnd::TakenOver];
+    assert_eq!(counted.map(|how| metrics.holds_ended.get(how)), [1, 2, 1, 1]);
+
+    let refusal = Refusal::WouldDeadlock(Cycle { steps: Vec::new() });
+    let hand_over = Command::HandOver(HandOver { acquisition, lock: lock(), slot, token, to: None });
+    metrics.applied(&hand_over, &applied(Reply::Refused(refusal.clone()), Vec::new()));
+    let (session, ended) = (acquisition.session, Ended::Deadlocked);
+    let events = vec![
+        Event::Refused { session, refusal },
+        Event::WaitEnded { acquisition, locks: vec![lock()], ended, cycle: None },
+        Event::CycleSearchGivenUp { acquisition },
+        Event::SessionTakenOver { session, by: SessionId(8) },
+    ];
+    metrics.applied(&command, &applied(Reply::Done, events));
+    for met in CycleMet::ALL {
+        assert_eq!(metrics.wait_cycles.get(*met), 1, "{met:?}");
+    }
+    assert_eq!((metrics.cycle_searches_given_up.get(), metrics.takeovers.get()), (1, 1));
 }
 
 #[test]

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use palisade_core::ids::{LockName, WallTime};
 use palisade_host::{Clock, SystemClock};
+use palisade_proto::convert::json;
 use palisade_proto::convert::words::wall_time;
 use palisade_proto::v1;
-use serde_json::{Value, json};
 
 use super::{Failure, client, view};
 use crate::args::{AuditArgs, Globals, HistoryArgs};
 use crate::exit::Exit;
-use crate::output::{Output, span, table, wide};
+use crate::output::{Output, span, table};
 
 const HOLDS: [&str; 6] = ["TOKEN", "MODE", "HOLDER", "BEGAN", "HELD", "ENDED"];
 const BOUNDARIES: [&str; 7] = ["LOCK", "TOKEN", "HOLDER", "ENDED", "AT", "NEXT TOKEN", "NEXT HOLDER"];
@@ -29,16 +29,7 @@ pub(crate) async fn run(globals: &Globals, arguments: &HistoryArgs) -> Result<Ex
         text.push_str(&forgotten("otherwise", page.others_known_after));
         text
     };
-    let scripts = || {
-        json!({
-            "lock": name.as_str(),
-            "holds": page.holds.iter().map(hold_json).collect::<Vec<_>>(),
-            "more": page.more,
-            "expired_known_after": wide(page.expired_known_after),
-            "others_known_after": wide(page.others_known_after),
-            "applied": wide(page.index),
-        })
-    };
+    let scripts = || json::history(name.as_str(), &page);
     Output::new(globals).answer("palisade.history/1", people, scripts)?;
     Ok(Exit::OK)
 }
@@ -60,15 +51,7 @@ pub(crate) async fn audit(globals: &Globals, arguments: &AuditArgs) -> Result<Ex
         text.push_str(&forgotten("by expiry or the like", page.known_after));
         text
     };
-    let scripts = || {
-        json!({
-            "boundaries": page.boundaries.iter().filter_map(boundary_json).collect::<Vec<_>>(),
-            "more": page.more,
-            "known_after": wide(page.known_after),
-            "applied": wide(page.index),
-        })
-    };
-    Output::new(globals).answer("palisade.audit/1", people, scripts)?;
+    Output::new(globals).answer("palisade.audit/1", people, || json::audit(&page))?;
     Ok(Exit::OK)
 }
 
@@ -171,38 +154,6 @@ fn boundary_row(boundary: &v1::Boundary) -> Option<Vec<String>> {
     ])
 }
 
-pub(super) fn hold_json(hold: &v1::EndedHold) -> Value {
-    json!({
-        "number": wide(hold.number),
-        "lock": hold.lock,
-        "slot": hold.slot,
-        "mode": view::mode(hold.mode),
-        "session": wide(hold.acquisition.as_ref().map_or(0, |id| id.session)),
-        "acquisition": wide(hold.acquisition.as_ref().map_or(0, |id| id.number)),
-        "client": hold.client,
-        "token": wide(hold.token),
-        "grant_index": wide(hold.grant_index),
-        "granted_at_us": wide(hold.granted_at_us),
-        "ended": ended(hold),
-        "end_index": wide(hold.end_index),
-        "ended_at_us": wide(hold.ended_at_us),
-    })
-}
-
-fn boundary_json(boundary: &v1::Boundary) -> Option<Value> {
-    let hold = boundary.ended.as_ref()?;
-    let next = boundary.next.as_ref().map(|next| {
-        json!({
-            "session": wide(next.acquisition.as_ref().map_or(0, |id| id.session)),
-            "client": next.client,
-            "token": wide(next.token),
-            "granted_at_us": wide(next.granted_at_us),
-            "holds": next.holds,
-        })
-    });
-    Some(json!({ "ended": hold_json(hold), "next": next }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,8 +198,6 @@ mod tests {
         let expected =
             ["orders/7", "34", "billing-3", "expired", "2025-01-01T00:00:12Z", "52", "billing-4 after 15.0s"];
         assert_eq!(boundary_row(&boundary).expect("a row"), expected);
-        let value = boundary_json(&boundary).expect("a value");
-        assert_eq!((&value["ended"]["token"], &value["next"]["token"]), (&json!("34"), &json!("52")));
         let open = v1::Boundary { ended: Some(hold()), next: None };
         assert_eq!(boundary_row(&open).expect("a row")[5..], ["–", "–"]);
     }

@@ -95,23 +95,6 @@ fn why_missing(why: Reason) -> &'static str {
     }
 }
 
-/// An event in a word, for scripts and people.
-fn word(event: &v1::LockEvent) -> &'static str {
-    match event.kind() {
-        Kind::Queued => "queued",
-        Kind::Granted => "granted",
-        Kind::HoldEnded => view::ended(event.ended).unwrap_or("ended"),
-        Kind::WaitEnded => "wait ended",
-        Kind::DelayStarted => "delay started",
-        Kind::DelayEnded => "delay ended",
-        Kind::Metadata => "metadata",
-        Kind::Broken => "broken",
-        Kind::Capacity => "capacity",
-        Kind::Confirmed => "confirmed",
-        Kind::Unspecified => "unknown",
-    }
-}
-
 fn line(event: &v1::LockEvent) -> String {
     let session = event.acquisition.as_ref().map_or(0, |id| id.session);
     let who = format!("{} (session {session})", view::client(&event.client));
@@ -131,16 +114,13 @@ fn line(event: &v1::LockEvent) -> String {
         Kind::Unspecified => String::new(),
     };
     let slot = if event.slot == 0 { String::new() } else { format!("[{}]", event.slot) };
-    format!("{:<13}  {}{slot}  {rest}", word(event), event.lock)
+    format!("{:<13}  {}{slot}  {rest}", json::event_word(event), event.lock)
 }
 
 /// One line of JSON: an entry with all its events, a snapshot, or a progress mark. `position` is what `--from` takes.
 fn script(watched: &Watched, position: Position) -> Value {
     let (kind, mut value) = match watched {
-        Watched::Entry(entry) => {
-            let events: Vec<Value> = entry.events.iter().map(event_json).collect();
-            ("entry", json!({ "wall_us": wide(entry.wall_us), "events": events }))
-        }
+        Watched::Entry(entry) => ("entry", json::entry(entry)),
         Watched::Snapshot { missing, locks } => {
             let missing = missing.map(|why| match why {
                 Reason::Incarnation => "incarnation",
@@ -160,27 +140,6 @@ fn script(watched: &Watched, position: Position) -> Value {
         fields.insert("position".to_owned(), format!("{incarnation}{}", position.index).into());
     }
     value
-}
-
-fn event_json(event: &v1::LockEvent) -> Value {
-    let kind = event.kind();
-    let holds = matches!(kind, Kind::Granted | Kind::HoldEnded | Kind::Broken);
-    json!({
-        "event": word(event),
-        "lock": event.lock,
-        "slot": (!matches!(kind, Kind::Queued | Kind::WaitEnded | Kind::Metadata | Kind::Capacity)).then_some(event.slot),
-        "session": event.acquisition.as_ref().map(|id| wide(id.session)),
-        "number": event.acquisition.as_ref().map(|id| wide(id.number)),
-        "client": event.acquisition.as_ref().map(|_| event.client.as_str()),
-        "token": holds.then(|| wide(event.token)),
-        "mode": (kind == Kind::Granted).then(|| view::mode(event.mode)),
-        "ended": view::ended(event.ended),
-        "delay_ms": (kind == Kind::DelayStarted).then(|| wide(event.delay_ms)),
-        "began": (kind == Kind::DelayEnded).then(|| wide(event.began)),
-        "metadata": matches!(kind, Kind::Granted | Kind::Metadata).then(|| event.metadata.escape_ascii().to_string()),
-        "by": (!event.by.is_empty()).then_some(event.by.as_str()),
-        "capacity": (kind == Kind::Capacity).then_some(event.capacity),
-    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use palisade_proto::convert::words::wall_time;
 use palisade_proto::v1::{self, slot_view::State};
 use serde_json::{Value, json};
 
-use super::history::hold_json;
 use super::{Failure, client, view};
 use crate::args::{Globals, WhyArgs};
 use crate::exit::Exit;
@@ -27,7 +26,7 @@ pub(crate) async fn run(globals: &Globals, arguments: &WhyArgs) -> Result<Exit, 
         let mut value = json::lock(&lock);
         if let Value::Object(fields) = &mut value {
             fields.insert("why".to_owned(), json!(sentences(&lock)));
-            fields.insert("history".to_owned(), past.holds.iter().map(hold_json).collect());
+            fields.insert("history".to_owned(), past.holds.iter().map(json::hold).collect());
         }
         value
     };

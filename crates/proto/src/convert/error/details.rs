@@ -110,4 +110,19 @@ mod tests {
         let retry: RetryInfo = detail(&status_of(&no_quorum(1_200)), RETRY_URL).expect("a RetryInfo");
         assert_eq!(retry.retry_delay, Some(prost_types::Duration { seconds: 1, nanos: 200_000_000 }));
     }
+
+    #[test]
+    fn a_cycle_is_among_the_details_and_the_facts() {
+        let step = |owner: &str, lock: &str| v1::CycleStep {
+            owner: owner.to_owned(),
+            lock: lock.to_owned(),
+            ..v1::CycleStep::default()
+        };
+        let cycle = vec![step("left", "a"), step("right", "b")];
+        let error = v1::Error { cycle, ..ErrorName::WouldDeadlock.error("a cycle") };
+        let status = status_of(&error);
+        assert_eq!(error_of(&status), Some(error));
+        let info: ErrorInfo = detail(&status, INFO_URL).expect("an ErrorInfo");
+        assert_eq!(info.metadata["cycle"], r#""left" waits for "a", "right" waits for "b""#);
+    }
 }

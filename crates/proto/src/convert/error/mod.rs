@@ -87,15 +87,19 @@ pub fn facts(error: &v1::Error) -> Vec<(&'static str, String)> {
         ("lock_delay_ms", error.lock_delay_ms),
     ];
     let words = [
-        ("holder_client", holder.map_or("", |holder| holder.client.as_str())),
-        ("ended", super::words::ended_word(error.ended).unwrap_or_default()),
+        ("holder_client", holder.map_or_else(String::new, |holder| holder.client.clone())),
+        ("ended", super::words::ended_word(error.ended).unwrap_or_default().to_owned()),
+        ("cycle", cycle(&error.cycle)),
     ];
     let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
     let words = words.into_iter().filter(|(_, word)| !word.is_empty());
-    numbers
-        .map(|(name, number)| (name, number.to_string()))
-        .chain(words.map(|(name, word)| (name, word.to_owned())))
-        .collect()
+    numbers.map(|(name, number)| (name, number.to_string())).chain(words).collect()
+}
+
+/// Who waits for which lock, each for the next, the last for the first.
+fn cycle(steps: &[v1::CycleStep]) -> String {
+    let waits = steps.iter().map(|step| format!("{:?} waits for {:?}", step.owner, step.lock));
+    waits.collect::<Vec<_>>().join(", ")
 }
 
 /// This node does not lead, and the request was not appended: retry at the leader, under the same number.

@@ -142,8 +142,8 @@ impl ErrorName {
                 code: Code::Unimplemented,
                 http: 501,
                 exit: 3,
-                meaning: "The protocol has this, and this version refuses it: shared mode, a capacity above 1, several locks at once, taking over a session.",
-                advice: "Do without it, or wait for a version that has it.",
+                meaning: "The cluster's version does not know this yet: its nodes were updated, and an operator has not set the newer version.",
+                advice: "Update every node, then set `cluster_version`.",
             },
             Self::NotFounded => Row {
                 name: "NOT_FOUNDED",

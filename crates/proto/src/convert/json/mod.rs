@@ -3,6 +3,10 @@
 //! Every 64-bit number is a string, since many readers of JSON keep only 53 bits (SPEC 13). Numbers that cannot grow
 //! (slots, places, capacities) are numbers.
 
+mod answers;
+mod happened;
+mod operators;
+
 use serde_json::{Value, json};
 
 use super::words;
@@ -10,9 +14,22 @@ use crate::v1;
 use crate::v1::slot_view::State as Slot;
 use crate::v1::verdict::State;
 
+pub use self::answers::{grant, problem, queued, took_over};
+pub use self::happened::{audit, entry, event_word, history, hold};
+pub use self::operators::settings;
+
 /// A 64-bit number.
 pub fn wide(number: u64) -> Value {
     number.to_string().into()
+}
+
+/// Bytes of somebody else's: text where they are UTF-8, else `{"hex": …}`; nothing for none.
+pub fn payload(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok("") => Value::Null,
+        Ok(text) => text.into(),
+        Err(_) => json!({ "hex": bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>() }),
+    }
 }
 
 fn some(number: u64) -> Option<Value> {
@@ -25,6 +42,10 @@ fn session_of(acquisition: Option<&v1::AcquisitionId>) -> u64 {
 
 fn number_of(acquisition: Option<&v1::AcquisitionId>) -> u64 {
     acquisition.map_or(0, |acquisition| acquisition.number)
+}
+
+fn acquisition(id: &v1::AcquisitionId) -> Value {
+    json!({ "session": wide(id.session), "number": wide(id.number) })
 }
 
 fn tenure(slot: &v1::SlotView) -> Option<&v1::Tenure> {
@@ -41,6 +62,7 @@ pub fn lock(view: &v1::LockView) -> Value {
     json!({
         "lock": view.lock,
         "capacity": view.capacity.max(1),
+        "capacity_set": view.capacity_set,
         "held": view.slots.iter().any(|slot| tenure(slot).is_some()),
         "token": first.map(|tenure| wide(tenure.token)),
         "index": first.map(|tenure| wide(tenure.begin_index)),
@@ -48,6 +70,11 @@ pub fn lock(view: &v1::LockView) -> Value {
         "applied": wide(view.index),
         "slots": view.slots.iter().map(slot_json).collect::<Vec<_>>(),
         "queue": view.queue.iter().map(waiter_json).collect::<Vec<_>>(),
+        "batons": view.batons.iter().map(|left| json!({
+            "slot": left.slot,
+            "baton": payload(&left.baton),
+            "token": wide(left.token),
+        })).collect::<Vec<_>>(),
         "previous": view.predecessor.as_ref().map(|previous| json!({
             "session": wide(session_of(previous.acquisition.as_ref())),
             "number": wide(number_of(previous.acquisition.as_ref())),
@@ -70,14 +97,7 @@ fn slot_json(slot: &v1::SlotView) -> Value {
             "index": wide(tenure.begin_index),
             "begun_at_us": wide(tenure.begun_at_us),
             "lease_left_ms": some(tenure.lease_left_ms),
-            "holders": tenure.holders.iter().map(|holder| json!({
-                "session": wide(session_of(holder.acquisition.as_ref())),
-                "number": wide(number_of(holder.acquisition.as_ref())),
-                "client": holder.client,
-                "grant_index": wide(holder.grant_index),
-                "granted_at_us": wide(holder.granted_at_us),
-                "signals": holder.signals.as_ref().map(signals),
-            })).collect::<Vec<_>>(),
+            "holders": tenure.holders.iter().map(holder).collect::<Vec<_>>(),
         }),
         Some(Slot::Delayed(delay)) => json!({
             "slot": slot.slot,
@@ -86,9 +106,28 @@ fn slot_json(slot: &v1::SlotView) -> Value {
             "ended_token": wide(delay.ended_token),
             "delay_ms": wide(delay.delay_ms),
             "left_ms": some(delay.left_ms),
+            "guards": delay.guards,
+            "confirmed": delay.confirmed,
+            "kept_for": delay.kept_for.as_ref().map(acquisition),
         }),
         Some(Slot::Free(_)) | None => json!({ "slot": slot.slot, "state": "free" }),
     }
+}
+
+/// Who holds a slot, with what is known of it.
+pub fn holder(holder: &v1::Holder) -> Value {
+    json!({
+        "session": wide(session_of(holder.acquisition.as_ref())),
+        "number": wide(number_of(holder.acquisition.as_ref())),
+        "client": holder.client,
+        "grant_index": wide(holder.grant_index),
+        "granted_at_us": wide(holder.granted_at_us),
+        "metadata": payload(&holder.metadata),
+        "hold_max_ms": some(holder.hold_max_ms),
+        "progress_every_ms": some(holder.progress_every_ms),
+        "reported_index": some(holder.reported_index),
+        "signals": holder.signals.as_ref().map(signals),
+    })
 }
 
 fn waiter_json(waiter: &v1::WaiterView) -> Value {
@@ -97,6 +136,9 @@ fn waiter_json(waiter: &v1::WaiterView) -> Value {
         "number": wide(number_of(waiter.acquisition.as_ref())),
         "client": waiter.client,
         "owner": waiter.owner,
+        "mode": words::mode_word(waiter.mode),
+        "permits": waiter.permits.max(1),
+        "locks": waiter.locks,
         "enqueued_at_us": wide(waiter.enqueued_at_us),
         "enqueue_index": wide(waiter.enqueue_index),
     })
@@ -204,69 +246,8 @@ pub fn verdict(verdict: &v1::Verdict) -> Value {
     })
 }
 
-/// What an acquisition was given.
-pub fn grant(grant: &v1::Grant) -> Value {
-    let sequencers = grant.sequencers.iter().map(Some).chain(std::iter::repeat(None));
-    let parts = grant.parts.iter().zip(sequencers).map(|(part, sequencer)| {
-        json!({
-            "lock": part.lock,
-            "slot": part.slot,
-            "mode": words::mode_word(part.mode),
-            "token": wide(part.token),
-            "lock_delay_ms": wide(part.lock_delay_ms),
-            "sequencer": sequencer,
-        })
-    });
-    json!({
-        "state": "granted",
-        "session": wide(session_of(grant.acquisition.as_ref())),
-        "number": wide(number_of(grant.acquisition.as_ref())),
-        "grant_index": wide(grant.grant_index),
-        "token": grant.parts.first().map(|part| wide(part.token)),
-        "sequencer": grant.sequencers.first(),
-        "parts": parts.collect::<Vec<_>>(),
-    })
-}
-
-/// A place in the queue.
-pub fn queued(queued: &v1::Queued) -> Value {
-    json!({
-        "state": "queued",
-        "session": wide(session_of(queued.acquisition.as_ref())),
-        "number": wide(number_of(queued.acquisition.as_ref())),
-        "place": queued.place,
-    })
-}
-
-/// A problem document (RFC 9457). `status` is the HTTP status that it goes with.
-pub fn problem(error: &v1::Error, status: u16) -> Value {
-    let row = super::ErrorName::parse(&error.name).map(super::ErrorName::row);
-    let unknown = super::ErrorName::parse(&error.name).is_none_or(super::ErrorName::may_have_taken_effect);
-    json!({
-        "type": format!("urn:palisade:error:{}", error.name),
-        "title": error.name,
-        "status": status,
-        "detail": error.message,
-        "advice": row.map(|row| row.advice.replace(['*', '`'], "")),
-        "took_effect": if unknown { "unknown" } else { "no" },
-        "holder": error.holder.as_ref().map(|holder| json!({
-            "session": wide(session_of(holder.acquisition.as_ref())),
-            "number": wide(number_of(holder.acquisition.as_ref())),
-            "client": holder.client,
-            "token": some(holder.token),
-        })),
-        "superseded_by": some(error.superseded_by),
-        "ended": words::ended_word(error.ended),
-        "waiting": (error.waiting > 0).then_some(error.waiting),
-        "retry_after_ms": some(error.retry_after_ms),
-        "limit": some(error.limit),
-        "lock_delay_ms": some(error.lock_delay_ms),
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::ErrorName;
     use super::*;
 
     fn held() -> v1::LockView {
@@ -307,21 +288,5 @@ mod tests {
     fn a_free_lock_has_no_token() {
         let free = v1::LockView { lock: "idle".into(), ..v1::LockView::default() };
         assert_eq!((&lock(&free)["token"], &lock(&free)["held"]), (&Value::Null, &Value::Bool(false)));
-    }
-
-    #[test]
-    fn a_problem_says_what_to_do_and_what_there_is_to_act_on() {
-        let error = v1::Error { superseded_by: 52, ..ErrorName::NotHeld.error("superseded by token 52") };
-        let problem = problem(&error, 409);
-        assert_eq!(problem["type"], "urn:palisade:error:NOT_HELD");
-        assert_eq!((problem["status"].as_u64(), problem["superseded_by"].as_str()), (Some(409), Some("52")));
-        assert_eq!(problem["took_effect"], "no");
-        assert!(
-            problem["advice"]
-                .as_str()
-                .is_some_and(|advice| advice.starts_with("Stop work that relied on it."))
-        );
-        let unknown = super::problem(&ErrorName::OutcomeUnknown.error(""), 504);
-        assert_eq!(unknown["took_effect"], "unknown");
     }
 }

@@ -1,7 +1,10 @@
 //! The calls below `/v1`. Each becomes a request of the protocol and goes the way of gRPC's single calls; nothing is
 //! decided here.
-//!
-//! Watching gets its place here: `GET /v1/watch`.
+
+mod holder;
+mod operators;
+mod past;
+mod watch;
 
 use std::time::Duration;
 
@@ -38,8 +41,23 @@ pub(super) fn routes(door: Door) -> Routes {
         .route("/locks/acquire", post(acquire))
         .route("/locks/release", post(release))
         .route("/locks/cancel", post(cancel))
+        .route("/locks/downgrade", post(holder::downgrade))
+        .route("/locks/hand_over", post(holder::hand_over))
+        .route("/locks/metadata", post(holder::set_metadata))
+        .route("/locks/baton", post(holder::set_baton))
+        .route("/locks/progress", post(holder::report_progress))
         .route("/sequencers/get", post(sequencer))
         .route("/sequencers/check", post(check))
+        .route("/watch", get(watch::stream))
+        .route("/events", get(watch::poll))
+        .route("/history", get(past::history))
+        .route("/audit", get(past::audit))
+        .route("/operators/break", post(operators::break_lock))
+        .route("/operators/end_session", post(operators::end_session))
+        .route("/operators/capacity", post(operators::set_capacity))
+        .route("/operators/delay_rule", post(operators::set_delay_rule))
+        .route("/operators/settings", get(operators::settings).post(operators::set_settings))
+        .route("/guards/confirm", post(operators::confirm_floor))
         .route("/status", get(show_status))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
@@ -53,7 +71,11 @@ async fn open(State(door): State<Door>, request: Request) -> Answer {
         ttl_ms: open.ttl_ms.0,
         client: open.client,
         secret_hash: secret_hash.unwrap_or_default(),
-        replaces: None,
+        replaces: open.replaces.map(|replaced| v1::Replaces {
+            session: replaced.session.0,
+            secret: replaced.secret.0,
+            proven_dead: replaced.proven_dead,
+        }),
     };
     let answer = single::call(&door, None, request::Op::Open(message), None).await?;
     let response::Result::Opened(opened) = answer.result else { return Err(unexpected()) };
@@ -62,6 +84,7 @@ async fn open(State(door): State<Door>, request: Request) -> Answer {
         "session": json::wide(opened.session),
         "ttl_ms": json::wide(opened.ttl_ms),
         "secret": hex(&secret),
+        "took_over": opened.took_over.as_ref().map(json::took_over),
     });
     Ok(document(StatusCode::OK, &answer))
 }

@@ -7,6 +7,8 @@
 mod acquire;
 mod admission;
 #[cfg(test)]
+mod apart;
+#[cfg(test)]
 mod bounds;
 mod break_lock;
 mod cancel;

@@ -38,13 +38,13 @@ impl LockTable {
                     held.iter().any(|part| under.is(&part.lock, part.slot, part.token))
                 }
             };
-            return if holds { Ok(()) } else { Err(self.not_held(under)) };
+            return if holds { Ok(()) } else { Err(self.part_not_held(under)) };
         }
         if let Some(outcome) = session.outcomes.get(&id.number) {
             let OutcomeHow::Ended { ended, held } = &outcome.how else { return Err(self.not_held(under)) };
             let was = held.iter().find(|(lock, slot, token)| under.is(lock, *slot, *token));
             return Err(match was {
-                None => self.not_held(under),
+                None => self.part_not_held(under),
                 Some((lock, slot, _)) => {
                     Refusal::AlreadyEnded { ended: *ended, superseded: self.holder_of(lock, *slot) }
                 }
@@ -55,6 +55,16 @@ impl LockTable {
             return Err(Refusal::AlreadyEnded { ended: Ended::Forgotten, superseded });
         }
         Err(self.not_held(under))
+    }
+
+    /// A part that ended before others of the same acquisition did is told as one.
+    fn part_not_held(&self, under: &UnderToken<'_>) -> Refusal {
+        let before =
+            under.slot.and_then(|(lock, slot)| self.part_before(under.acquisition, lock, slot, under.token));
+        match before {
+            Some(ended) => Refusal::AlreadyEnded { ended, superseded: self.in_its_place(under) },
+            None => self.not_held(under),
+        }
     }
 
     fn not_held(&self, under: &UnderToken<'_>) -> Refusal {

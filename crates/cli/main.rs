@@ -7,6 +7,7 @@ mod commands;
 mod exit;
 mod output;
 mod process;
+mod svg;
 mod topics;
 
 use std::io::IsTerminal;

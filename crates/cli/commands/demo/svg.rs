@@ -6,10 +6,11 @@ mod canvas;
 
 use std::time::Duration;
 
-use self::canvas::{Picture, STYLE, Scale, escaped};
+use self::canvas::{Picture, STYLE, Scale};
 use super::render::plural;
 use super::story::{Event, Round, Story, What, Who};
 use crate::output::span;
+use crate::svg::Svg;
 
 const WIDTH: u32 = 880;
 /// Where time begins and ends.
@@ -34,13 +35,9 @@ const PIECE: f64 = 13.0;
 pub(super) fn draw(story: &Story) -> String {
     let panels = u32::try_from(story.rounds.len()).unwrap_or(0);
     let height = panels * (HEIGHT + GAP) + AXIS;
-    let mut out = Picture { text: String::new(), scale: Scale::of(story) };
-    out.add(format_args!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="title desc">"#
-    ));
-    out.add(format_args!(r#"<title id="title">A lock holder is paused past its lease and wakes up</title>"#));
-    out.add(format_args!(r#"<desc id="desc">{}</desc>"#, escaped(&description(story))));
-    out.add(format_args!("<style>{STYLE}</style>"));
+    let title = "A lock holder is paused past its lease and wakes up";
+    let svg = Svg::begin(WIDTH, height, title, &description(story), &STYLE);
+    let mut out = Picture { svg, scale: Scale::of(story) };
     out.add(format_args!(
         r#"<defs><pattern id="hatch" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="stripe" d="M0 0V8" stroke-width="7"/></pattern></defs>"#
     ));
@@ -48,8 +45,7 @@ pub(super) fn draw(story: &Story) -> String {
         panel(&mut out, round, at * (HEIGHT + GAP));
     }
     axis(&mut out, story, panels * (HEIGHT + GAP));
-    out.add(format_args!("</svg>"));
-    out.text
+    out.svg.end()
 }
 
 fn panel(out: &mut Picture, round: &Round, top: u32) {

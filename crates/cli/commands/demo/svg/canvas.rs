@@ -1,31 +1,29 @@
 //! The few shapes that the picture is made of.
 
-use std::fmt::Write;
+use std::fmt::Arguments;
 use std::time::Duration;
 
 use super::super::story::Story;
 use super::{BAR, LEFT, PIECE, RIGHT};
+use crate::svg::{Style, Svg};
 
-/// Colours by class, for light and for dark surroundings.
-pub(super) const STYLE: &str = "
-text { font: 12px ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #1f2328 }
-.title { font-size: 15px; font-weight: 600 } .lane { fill: #59636e } .small { font-size: 11px; fill: #59636e }
-.mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-weight: 600 }
-.panel { fill: #ffffff; stroke: #d1d9e0 } .rail { stroke: #d1d9e0 }
+/// Colours by class.
+pub(super) const STYLE: Style = Style {
+    light: "\
 .a { fill: #b6d7fb; stroke: #0969da } .b { fill: #f8dda7; stroke: #9a6700 }
 .pause { fill: url(#hatch); stroke: #0969da; stroke-dasharray: 4 3 } .stripe { stroke: #0969da; opacity: .3 }
 .halo { stroke: #ffffff; stroke-width: 5px; stroke-linejoin: round; paint-order: stroke }
 .wait { stroke: #9a6700; stroke-width: 2; stroke-dasharray: 2 4 } .a-way { stroke: #0969da } .b-way { stroke: #9a6700 }
 .bad-way { stroke: #cf222e; stroke-width: 2 } .bad { fill: #cf222e } .good { fill: #1a7f37 } .stale { fill: #ffd7d5; stroke: #cf222e; stroke-width: 2 }
 .tick { stroke: #cf222e; stroke-width: 4; stroke-linecap: round } .mark { stroke: #1a7f37; stroke-width: 2 }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 } .lane, .small { fill: #9198a1 } .panel { fill: #0d1117; stroke: #3d444d }
-.rail { stroke: #3d444d } .a { fill: #123a6b; stroke: #4493f8 } .b { fill: #5a3f0a; stroke: #d29922 }
+",
+    dark: "\
+.a { fill: #123a6b; stroke: #4493f8 } .b { fill: #5a3f0a; stroke: #d29922 }
 .pause { stroke: #4493f8 } .stripe { stroke: #4493f8 } .halo { stroke: #0d1117 }
 .wait { stroke: #d29922 } .a-way { stroke: #4493f8 } .b-way { stroke: #d29922 }
 .bad-way, .tick { stroke: #f85149 } .bad { fill: #f85149 } .good { fill: #3fb950 } .stale { fill: #67151a; stroke: #f85149 } .mark { stroke: #3fb950 }
-}
-";
+",
+};
 
 /// Time to place.
 pub(super) struct Scale {
@@ -47,21 +45,17 @@ impl Scale {
 
 /// What is drawn so far.
 pub(super) struct Picture {
-    pub(super) text: String,
+    pub(super) svg: Svg,
     pub(super) scale: Scale,
 }
 
 impl Picture {
-    pub(super) fn add(&mut self, element: std::fmt::Arguments<'_>) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.text, "{element}");
+    pub(super) fn add(&mut self, element: Arguments<'_>) {
+        self.svg.add(element);
     }
 
     pub(super) fn say(&mut self, class: &str, anchor: &str, x: f64, y: u32, text: &str) {
-        let text = escaped(text);
-        self.add(format_args!(
-            r#"<text class="{class}" x="{x:.1}" y="{y}" text-anchor="{anchor}">{text}</text>"#
-        ));
+        self.svg.say(class, anchor, x, y, text);
     }
 
     pub(super) fn bar(&mut self, class: &str, from: f64, to: f64, middle: u32) {
@@ -86,9 +80,4 @@ impl Picture {
         ));
         self.say("mono", "middle", x, middle + 4, text);
     }
-}
-
-/// As text of an element or an attribute.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

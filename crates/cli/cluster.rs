@@ -1,7 +1,7 @@
 //! A cluster for the length of one command: three `palisade serve` processes on this machine.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -27,6 +27,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(3);
 /// Three nodes and a client that looks at them. Dropped, the nodes are killed.
 pub(crate) struct Cluster {
     nodes: Vec<Process>,
+    /// How each was started.
+    arguments: Vec<Vec<String>>,
+    folder: PathBuf,
     endpoints: Vec<String>,
     client: Client,
 }
@@ -45,10 +48,10 @@ impl Cluster {
         let (clients, peers) = ports.split_at(NODES);
         let members: Vec<String> =
             peers.iter().enumerate().map(|(at, port)| format!("n{}={address}:{port}", at + 1)).collect();
-        let mut nodes = Vec::with_capacity(NODES);
+        let (mut nodes, mut all_arguments) = (Vec::with_capacity(NODES), Vec::with_capacity(NODES));
         for (at, (client, peer)) in clients.iter().zip(peers).enumerate() {
             let node = format!("n{}", at + 1);
-            let arguments = [
+            let arguments = vec![
                 "serve".to_owned(),
                 format!("--name={node}"),
                 format!("--cluster={name}"),
@@ -58,13 +61,14 @@ impl Cluster {
                 format!("--data-dir={}", folder.join(&node).display()),
             ];
             nodes.push(Process::start(&node, &arguments, folder, false)?);
+            all_arguments.push(arguments);
         }
         let endpoints: Vec<String> = clients.iter().map(|port| format!("{address}:{port}")).collect();
         let mut settings = ClientConfig::new(endpoints.clone());
         settings.name = ClientName::new(&format!("palisade {name}")).context("the client's name")?;
         settings.request_timeout = ANSWER_PATIENCE;
         let client = Client::new(settings, Host::system())?;
-        Ok(Self { nodes, endpoints, client })
+        Ok(Self { nodes, arguments: all_arguments, folder: folder.to_owned(), endpoints, client })
     }
 
     /// Where clients reach the nodes.
@@ -99,6 +103,26 @@ impl Cluster {
     /// An error with the end of its log, if a node has ended.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         self.nodes.iter_mut().try_for_each(Process::check)
+    }
+
+    /// One node's process.
+    pub(crate) fn node(&mut self, name: &str) -> anyhow::Result<&mut Process> {
+        let node = self.nodes.iter_mut().find(|node| node.name() == name);
+        node.with_context(|| format!("there is no node {name}"))
+    }
+
+    /// Waits for the end of a node that was told to end, and starts it again with the data that it left.
+    pub(crate) async fn start_again(&mut self, name: &str) -> anyhow::Result<()> {
+        let at = self.nodes.iter().position(|node| node.name() == name);
+        let at = at.with_context(|| format!("there is no node {name}"))?;
+        self.nodes.remove(at).end(STOP_PATIENCE).await?;
+        self.nodes.insert(at, Process::start(name, &self.arguments[at], &self.folder, false)?);
+        Ok(())
+    }
+
+    /// Processor time that the nodes have used.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        self.nodes.iter().map(Process::cpu).sum()
     }
 
     /// How many errors the nodes have logged.

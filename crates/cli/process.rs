@@ -20,6 +20,9 @@ const SIGNAL_PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a log that an error shows, from its end.
 const TAIL: u64 = 1_200;
 
+/// Of processor times in `/proc`: what Linux calls `USER_HZ`, the same on every architecture that is still made.
+const CPU_TICKS_PER_SECOND: f64 = 100.0;
+
 /// A child. Dropped, it is killed.
 pub(crate) struct Process {
     name: String,
@@ -105,6 +108,21 @@ impl Process {
     /// Asks it to end.
     pub(crate) fn terminate(&self) -> anyhow::Result<()> {
         self.signal(Signal::TERM)
+    }
+
+    /// Ends it as a power failure would.
+    pub(crate) fn kill(&self) -> anyhow::Result<()> {
+        self.signal(Signal::KILL)
+    }
+
+    /// Processor time that it has used, in the kernel and outside; none where `/proc` does not say it.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero())).ok()?;
+        // The program's name may contain anything; what follows its last parenthesis does not. From there, utime and
+        // stime are the 12th and the 13th field (proc(5)).
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(Duration::from_secs_f64((user + system) as f64 / CPU_TICKS_PER_SECOND))
     }
 
     /// Waits for its end, and enforces it after `patience`.

@@ -1,231 +1,184 @@
-//! `palisade bench grant`: tasks that acquire and release, as fast as the cluster lets them.
+//! `palisade bench grant`: tasks that acquire and release, as fast as the cluster lets them or at a fixed rate.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
 
-use anyhow::{Context, anyhow};
-use palisade_client::{Client, LockGuard, Session};
-use palisade_core::ids::LockName;
-use palisade_host::Host;
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
-use tokio::time::{Instant, sleep, timeout};
+use clap::Args;
+use palisade_client::Session;
+use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::Instant;
 
-use super::GrantArgs;
-use super::report::{Latencies, Measured, Report};
+use super::pace::Pace;
+use super::place::{self, Place, close, connections_for};
+use super::report::{Figure, Label, Latencies, Measured, Shape, TOKENS_RISE, Unit};
+use super::tasks::{self, Tasks, count};
+use super::tokens::{Lock, Tokens, locks};
+use super::{Common, Timing};
 use crate::args::Globals;
-use crate::cluster::Cluster;
-use crate::commands::{Failure, client_config};
+use crate::commands::Failure;
 use crate::exit::Exit;
-use crate::output::Output;
 
-/// After an error, so that a cluster without a leader is not hammered.
-const REST: Duration = Duration::from_millis(20);
-/// How long the last cycles may take once a measurement is over, beside the patience of a single request.
-const LAST_CYCLES: Duration = Duration::from_secs(10);
+/// `palisade bench grant`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --endpoints it starts three nodes of its own, and ends them afterwards. Each session has a
+connection of its own; tasks share them. With --rate, what is not begun in time is measured from when it was due; what
+was due and never begun counts with its age at the end. Exit codes: 0 tokens rose, 1 they did not, 3 no answer in time."
+)]
+pub(super) struct GrantArgs {
+    /// Tasks that acquire and release at one time; each number is measured
+    #[arg(long, value_delimiter = ',', default_value = "1,16,64,256", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    tasks: Vec<u32>,
+    /// Cycles that are due each second, whether or not those before have ended; without it, each task goes on at once
+    #[arg(long, value_name = "PER-SECOND", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rate: Option<u32>,
+    /// Sessions that the tasks share; without it 1, 3, 3, 6 and 15 of them at 1, 3, 16, 64 and 256 tasks
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    sessions: Option<u32>,
+    /// Locks that the tasks share, and then queue for; without it, one for each task
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    locks: Option<u32>,
+    #[command(flatten)]
+    timing: Timing,
+    #[command(flatten)]
+    common: Common,
+}
+
+const SHAPE: Shape<4, 3, 1> = Shape {
+    schema: "palisade.bench.grant/1",
+    title: "palisade bench grant",
+    row: "tasks",
+    figures: [
+        Figure { name: "grants_per_second", head: "GRANTS/S", unit: Unit::PerSecond },
+        Figure { name: "sessions", head: "SESSIONS", unit: Unit::Count },
+        Figure { name: "due_per_second", head: "DUE/S", unit: Unit::PerSecond },
+        Figure { name: "not_begun", head: "NOT BEGUN", unit: Unit::Count },
+    ],
+    latencies: ["cycle", "acquire", "release"],
+    checked: "grants",
+    rules: [TOKENS_RISE],
+};
 
 /// Measures, and answers whether the tokens rose.
 pub(super) async fn run(globals: &Globals, arguments: &GrantArgs) -> Result<Exit, Failure> {
-    let (own, endpoints) = if globals.endpoints.is_empty() {
-        let folder = match &arguments.data_dir {
-            Some(folder) => tempfile::tempdir_in(folder),
-            None => tempfile::tempdir(),
-        }?;
-        let mut cluster = Cluster::start(folder.path(), "bench")?;
-        cluster.ready().await?;
-        let endpoints = cluster.endpoints().to_vec();
-        (Some((cluster, folder)), endpoints)
-    } else {
-        (None, globals.endpoints.clone())
-    };
-    // Tasks share counters without any locking: they all run on this thread.
-    let measured = LocalSet::new().run_until(measure(globals, arguments, &endpoints)).await;
-    if let Some((cluster, _folder)) = own {
-        cluster.stop().await;
-    }
-    let report = Report::of(arguments, measured?);
-    Output::new(globals).answer("palisade.bench.grant/1", |_| report.lines(), || report.json())?;
-    Ok(if report.tokens_rose() { Exit::OK } else { Exit::NO })
+    let measure = async |place: &mut Place<'_>| measure(place, arguments).await;
+    place::run(globals, &arguments.common, &SHAPE, Some(arguments.timing.duration), measure).await
 }
 
 /// Every number of tasks in every round: neighbours in time are comparable.
-async fn measure(
-    globals: &Globals,
-    arguments: &GrantArgs,
-    endpoints: &[String],
-) -> Result<Vec<Measured>, Failure> {
-    let run = std::process::id();
+async fn measure(place: &Place<'_>, arguments: &GrantArgs) -> Result<Vec<Measured<4, 3, 1>>, Failure> {
     let mut measured = Vec::new();
-    for round in 1..=arguments.rounds {
+    for round in 1..=arguments.common.rounds {
         for &tasks in &arguments.tasks {
-            let sessions =
-                open(globals, endpoints, arguments.sessions.unwrap_or(sessions_for(tasks))).await?;
-            let locks = locks(arguments.locks.unwrap_or(tasks), &format!("bench/{run}/{round}/{tasks}"))?;
-            let shared = Rc::new(Shared::default());
+            let opened = place.sessions(arguments.sessions.unwrap_or(connections_for(tasks))).await?;
+            let locks = locks(arguments.locks.unwrap_or(tasks), &format!("{round}/{tasks}"))?;
+            let shared = Rc::new(Shared { pace: arguments.rate.map(Pace::start), ..Shared::default() });
             let running: Vec<JoinHandle<()>> = (0..tasks as usize)
                 .map(|task| {
-                    let session = sessions[task % sessions.len()].session.clone();
-                    let lock = locks[task % locks.len()].clone();
-                    spawn_local(cycles(session, lock, shared.clone()))
+                    let session = opened[task % opened.len()].session.clone();
+                    spawn_local(cycles(session, locks[task % locks.len()].clone(), shared.clone()))
                 })
                 .collect();
-            sleep(arguments.warmup).await;
-            let began = Instant::now();
-            shared.counts.set(true);
-            sleep(arguments.duration).await;
-            shared.counts.set(false);
-            let took = began.elapsed();
-            shared.stop.set(true);
-            end(running, globals.timeout + LAST_CYCLES).await?;
-            measured.push(shared.measured(round, tasks, sessions.len(), took));
-            close(sessions).await;
+            shared.tasks.measure(&arguments.timing).await;
+            let not_begun = shared.close();
+            tasks::end(running, place.globals.timeout).await?;
+            measured.push(shared.measured(round, tasks, opened.len(), arguments.rate.zip(not_begun)));
+            close(opened).await;
         }
     }
     Ok(measured)
 }
 
-/// As many as a service with so many tasks would have: one for each sixteen, and three at least.
-fn sessions_for(tasks: u32) -> u32 {
-    match tasks {
-        1..3 => tasks,
-        3..=48 => 3,
-        _ => (tasks / 16 / 3 * 3).clamp(6, 66),
-    }
-}
-
-fn locks(count: u32, prefix: &str) -> anyhow::Result<Vec<Rc<Lock>>> {
-    let lock = |number| {
-        let name = LockName::new(&format!("{prefix}/{number}")).context("the name of a lock")?;
-        Ok(Rc::new(Lock { name, last: Cell::new(0) }))
-    };
-    (0..count).map(lock).collect()
-}
-
-struct Lock {
-    name: LockName,
-    /// The highest token that was granted.
-    last: Cell<u64>,
-}
-
-/// A connection and its session.
-struct Opened {
-    client: Client,
-    session: Session,
-}
-
-async fn open(globals: &Globals, endpoints: &[String], count: u32) -> Result<Vec<Opened>, Failure> {
-    let mut opened = Vec::with_capacity(count as usize);
-    for number in 0..count as usize {
-        let mut settings = client_config(globals, None)?;
-        settings.endpoints = endpoints.to_vec();
-        let nodes = settings.endpoints.len();
-        settings.endpoints.rotate_left(number % nodes.max(1));
-        let client = Client::new(settings, Host::system())?;
-        let session = client.open_session().await?;
-        opened.push(Opened { client, session });
-    }
-    Ok(opened)
-}
-
-async fn close(sessions: Vec<Opened>) {
-    for opened in sessions {
-        drop(opened.session);
-        opened.client.close().await;
-    }
-}
-
-async fn end(running: Vec<JoinHandle<()>>, patience: Duration) -> Result<(), Failure> {
-    let all = async {
-        for task in running {
-            task.await?;
-        }
-        Ok::<_, anyhow::Error>(())
-    };
-    match timeout(patience, all).await {
-        Ok(ended) => Ok(ended?),
-        Err(_) => {
-            Err(Failure::new(Exit::UNAVAILABLE, anyhow!("the last cycles did not end within {patience:?}")))
-        }
-    }
-}
-
 /// What the tasks of one measurement have in common.
 #[derive(Default)]
 struct Shared {
-    counts: Cell<bool>,
-    stop: Cell<bool>,
+    tasks: Tasks,
+    tokens: Tokens,
+    /// Without one, a task goes on at once.
+    pace: Option<Pace>,
     cycles: Cell<u64>,
-    checked: Cell<u64>,
-    not_rising: Cell<u64>,
-    errors: Cell<u64>,
-    error: RefCell<Option<String>>,
-    latencies: RefCell<Latencies>,
+    latencies: RefCell<[Latencies; 3]>,
 }
 
 impl Shared {
-    /// Every token of a lock is above all before it, whether or not its cycle counts.
-    fn check(&self, lock: &Lock, guard: &LockGuard) {
-        let token = guard.token().get();
-        self.checked.set(self.checked.get() + 1);
-        if token <= lock.last.get() {
-            self.not_rising.set(self.not_rising.get() + 1);
-            tracing::error!(lock = %lock.name, token, before = lock.last.get(), "a token did not rise");
+    /// When the next cycle was due; none when it is over.
+    async fn due(&self) -> Option<Instant> {
+        match &self.pace {
+            Some(pace) => pace.next().await,
+            None => self.tasks.go_on().then(Instant::now),
         }
-        lock.last.set(token.max(lock.last.get()));
     }
 
-    async fn failed(&self, error: String) {
-        self.errors.set(self.errors.get() + 1);
-        *self.error.borrow_mut() = Some(error);
-        sleep(REST).await;
+    /// A cycle at a pace belongs to when it was due, any other one to when it ended: it is not counted twice, and one
+    /// that took long is not left out.
+    fn ended(&self, due: Instant, granted: Instant, ended: Instant) {
+        if self.tasks.counts(ended) {
+            count(&self.cycles);
+        }
+        let belongs = if self.pace.is_some() { due } else { ended };
+        if self.tasks.counts(belongs) {
+            let [cycle, acquire, release] = &mut *self.latencies.borrow_mut();
+            cycle.record(ended - due);
+            acquire.record(granted - due);
+            release.record(ended - granted);
+        }
     }
 
-    fn measured(&self, round: u32, tasks: u32, sessions: usize, took: Duration) -> Measured {
+    /// At the end. How many cycles were due and not begun, where there is a pace: they took so long at least.
+    fn close(&self) -> Option<u64> {
+        let (pace, end) = (self.pace.as_ref()?, self.tasks.end());
+        pace.close();
+        let mut not_begun = 0;
+        let [cycle, acquire, _] = &mut *self.latencies.borrow_mut();
+        for due in pace.left(end).filter(|due| self.tasks.counts(*due)) {
+            cycle.record(end - due);
+            acquire.record(end - due);
+            not_begun += 1;
+        }
+        Some(not_begun)
+    }
+
+    fn measured(
+        &self,
+        round: u32,
+        tasks: u32,
+        sessions: usize,
+        paced: Option<(u32, u64)>,
+    ) -> Measured<4, 3, 1> {
+        let rate = self.tasks.per_second(self.cycles.get());
         Measured {
             round,
-            tasks,
-            sessions,
-            took,
-            cycles: self.cycles.get(),
-            checked: self.checked.get(),
-            not_rising: self.not_rising.get(),
-            errors: self.errors.get(),
-            error: self.error.take(),
+            row: Label::Number(tasks),
+            figures: [
+                Some(rate),
+                Some(sessions as f64),
+                paced.map(|(rate, _)| rate.into()),
+                paced.map(|(_, not_begun)| not_begun as f64),
+            ],
             latencies: self.latencies.take(),
+            checked: self.tokens.checked(),
+            broken: [self.tokens.not_rising()],
+            errors: self.tasks.errors(),
+            error: self.tasks.error(),
         }
     }
 }
 
 async fn cycles(session: Session, lock: Rc<Lock>, shared: Rc<Shared>) {
-    while !shared.stop.get() {
-        let began = Instant::now();
+    while let Some(due) = shared.due().await {
+        let before = shared.tokens.highest();
         let guard = match session.lock(lock.name.clone()).acquire().await {
             Ok(guard) => guard,
             Err(error) => {
-                shared.failed(error.to_string()).await;
+                shared.tasks.failed(error).await;
                 continue;
             }
         };
         let granted = Instant::now();
-        shared.check(&lock, &guard);
-        if let Err(error) = guard.release().await {
-            shared.failed(error.to_string()).await;
-            continue;
+        shared.tokens.check(&lock, before, &guard);
+        match guard.release().await {
+            Ok(_) => shared.ended(due, granted, Instant::now()),
+            Err(error) => shared.tasks.failed(error).await,
         }
-        if shared.counts.get() {
-            let ended = Instant::now();
-            shared.cycles.set(shared.cycles.get() + 1);
-            shared.latencies.borrow_mut().record(granted - began, ended - granted);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tasks_share_sessions_by_sixteen() {
-        assert_eq!([1, 3, 16, 64, 256, 1_024].map(sessions_for), [1, 3, 3, 6, 15, 63]);
     }
 }

@@ -96,6 +96,7 @@ impl From<OpenError> for Failure {
         let exit = match &error {
             OpenError::Unavailable { .. } => Exit::UNAVAILABLE,
             OpenError::Refused { name, .. } => refused(name),
+            OpenError::StateFile { .. } => Exit::FAILED,
             OpenError::ClientClosed => Exit::DEFECT,
         };
         Self::new(exit, error)

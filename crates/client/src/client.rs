@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +20,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tonic::transport::Channel;
 
 use crate::config::{ClientConfig, ConfigError, Settings};
-use crate::driver::{Command, Driver};
+use crate::driver::{Command, Driver, Opened, Purpose};
 use crate::error::{CallError, OpenError};
 use crate::session::{Session, SessionShared};
+use crate::state_file::{Secret, StateFile};
+use crate::taken_over::Resuming;
 use crate::watch::{Filter, From, Watch};
 use crate::wire;
 
@@ -36,6 +40,8 @@ pub(crate) enum Left {
     Wait(SessionId),
     /// The guard of a part, by its place in the grant.
     Guard(AcquisitionId, usize),
+    /// What a session took over and nobody adopted.
+    Kept(SessionId),
     /// The last handle of a session.
     Session(SessionId),
 }
@@ -76,6 +82,7 @@ pub(crate) struct ClientHandle {
     left: Arc<LeftQueue>,
     pub(crate) host: Host,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) resuming: Option<tokio::sync::Mutex<Resuming>>,
 }
 
 impl fmt::Debug for ClientHandle {
@@ -121,7 +128,7 @@ impl ClientHandle {
 /// A client of one cluster: one connection, any number of sessions. Clones are the same client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    handle: Arc<ClientHandle>,
+    pub(crate) handle: Arc<ClientHandle>,
 }
 
 impl Client {
@@ -132,13 +139,15 @@ impl Client {
     ///
     /// When the configuration is refused, or there is no runtime to run the task.
     pub fn new(config: ClientConfig, host: Host) -> Result<Self, ConfigError> {
+        let resuming = config.state_file.as_deref().map(taken).transpose()?;
         let settings = Arc::new(Settings::try_from(config)?);
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
         let (commands, incoming) = mpsc::channel(COMMANDS_MAX);
         let left = Arc::new(LeftQueue::default());
         let driver = Driver::new(settings.clone(), host.clone(), left.clone());
         runtime.spawn(driver.run(incoming));
-        Ok(Self { handle: Arc::new(ClientHandle { commands, left, host, settings }) })
+        let resuming = resuming.map(tokio::sync::Mutex::new);
+        Ok(Self { handle: Arc::new(ClientHandle { commands, left, host, settings, resuming }) })
     }
 
     /// Opens a session, kept alive until it is closed, dropped or lost. Many share the one connection.
@@ -147,16 +156,33 @@ impl Client {
     ///
     /// See [`OpenError`].
     pub async fn open_session(&self) -> Result<Session, OpenError> {
+        let opened = self.open(self.draw(), None, Purpose::Open).await?;
+        opened.handle.map(Session::new).ok_or(OpenError::ClientClosed)
+    }
+
+    /// A new secret.
+    pub(crate) fn draw(&self) -> Secret {
+        let mut secret = [0; 32];
+        self.handle.host.entropy.fill(&mut secret);
+        secret
+    }
+
+    pub(crate) async fn open(
+        &self,
+        secret: Secret,
+        replaces: Option<v1::Replaces>,
+        purpose: Purpose,
+    ) -> Result<Opened, OpenError> {
         let (reply, answer) = oneshot::channel();
-        self.handle.call(Command::Open { client: self.handle.clone(), reply }).await.map_err(|error| {
-            match error {
-                CallError::Unavailable { last } => OpenError::Unavailable { last },
-                CallError::SessionLost(_) | CallError::Refused { .. } | CallError::ClientClosed => {
-                    OpenError::ClientClosed
-                }
+        let client = self.handle.clone();
+        let command = Command::Open { client, secret, replaces, purpose, reply };
+        self.handle.call(command).await.map_err(|error| match error {
+            CallError::Unavailable { last } => OpenError::Unavailable { last },
+            CallError::SessionLost(_) | CallError::Refused { .. } | CallError::ClientClosed => {
+                OpenError::ClientClosed
             }
         })?;
-        answer.await.unwrap_or(Err(OpenError::ClientClosed)).map(Session::new)
+        answer.await.unwrap_or(Err(OpenError::ClientClosed))
     }
 
     /// Who holds a lock, who waits, what came before. Linearizable.
@@ -317,4 +343,15 @@ impl Client {
         }
         Err(CallError::Unavailable { last })
     }
+}
+
+fn taken(path: &Path) -> Result<Resuming, ConfigError> {
+    let file = StateFile::take(path).map_err(|error| {
+        let message = match error.kind() {
+            ErrorKind::WouldBlock => "another process has it: only one can go on from it".to_owned(),
+            _ => error.to_string(),
+        };
+        ConfigError::StateFile { path: path.to_owned(), message }
+    })?;
+    Ok(Resuming::new(file))
 }

@@ -1,5 +1,6 @@
 //! Settings of a client: raw as given, checked once.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use palisade_core::ids::ClientName;
@@ -33,9 +34,18 @@ pub struct ClientConfig {
     /// A caller's patience until a request is *decided* (a wait for a lock does not count); default 10 s. What is
     /// undecided then is reported as unknown, and goes on in the background until it is decided.
     pub request_timeout: Duration,
+    /// Where [`Client::resume_session`](crate::Client::resume_session) leaves what the next process needs in order to go on
+    /// where this one stopped. One client has it at a time. None: nothing is left.
+    pub state_file: Option<PathBuf>,
 }
 
 impl ClientConfig {
+    /// With a state file: see [`Client::resume_session`](crate::Client::resume_session).
+    pub fn state_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.state_file = Some(path.into());
+        self
+    }
+
     /// Defaults, and these nodes.
     pub fn new<I, S>(endpoints: I) -> Self
     where
@@ -50,6 +60,7 @@ impl ClientConfig {
             margin: None,
             follow_leader: true,
             request_timeout: Duration::from_secs(10),
+            state_file: None,
         }
     }
 }
@@ -80,6 +91,14 @@ pub enum ConfigError {
     /// Zero.
     #[error("the request timeout is zero")]
     RequestTimeout,
+    /// Another process has it, or it cannot be had.
+    #[error("the state file {}: {message}", path.display())]
+    StateFile {
+        /// Where it is.
+        path: PathBuf,
+        /// For people.
+        message: String,
+    },
     /// Tasks need a runtime.
     #[error("a client is made inside a tokio runtime")]
     NoRuntime,

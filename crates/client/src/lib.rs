@@ -16,7 +16,8 @@
 //! ```
 //!
 //! [`Client`] owns one connection, [`Session`] a lease that is kept alive in the background, [`LockGuard`] one held
-//! slot of a lock, [`GuardSet`] several that were granted at once, [`Watch`] what happens to locks. One task for each client owns the connection and everything that is undecided (`driver`); [`deadline`]
+//! slot of a lock, [`GuardSet`] several that were granted at once, [`Watch`] what happens to locks,
+//! [`Election`] who leads. One task for each client owns the connection and everything that is undecided (`driver`); [`deadline`]
 //! is the arithmetic of leases. Errors: [`error`], one enum for each operation, each variant saying whether it took effect.
 //!
 //! The guard's own deadline narrows the window in which a lapsed holder acts. Only the resource closes it, by the
@@ -28,20 +29,24 @@ mod client;
 mod config;
 pub mod deadline;
 mod driver;
+mod election;
 pub mod error;
 mod guard;
 mod guard_set;
 mod held;
 mod holder;
 mod lock;
-mod operators;
+pub mod operators;
 mod session;
 mod spec;
+mod state_file;
+mod taken_over;
 pub mod watch;
 mod wire;
 
 pub use client::Client;
 pub use config::{ClientConfig, ConfigError};
+pub use election::{Election, Leader, Leadership, Observer};
 pub use error::{
     AcquireError, CallError, ChangeError, Effect, HoldError, LostReason, OpenError, ReleaseError,
 };
@@ -51,4 +56,5 @@ pub use holder::HandedOver;
 pub use lock::AcquireBuilder;
 pub use session::{Session, SessionState};
 pub use spec::Part;
+pub use taken_over::{Kept, KeptState, TakenOver};
 pub use watch::{Watch, Watched};

@@ -1,4 +1,4 @@
-//! The host: the only crate that reads time, opens sockets or draws randomness.
+//! The host: the only crate that reads time, opens sockets or draws randomness; and a client's file on the machine.
 //!
 //! Everything else is handed a [`Clock`], a [`Net`] and an [`Entropy`], so that a simulation can put its own in their
 //! place. The real ones are here; the simulated ones are in the test kit.
@@ -6,6 +6,7 @@
 mod clock;
 mod entropy;
 mod net;
+mod own_file;
 mod pause;
 mod transport;
 mod withheld;
@@ -13,6 +14,7 @@ mod withheld;
 pub use clock::{Clock, ManualClock, Moment, SharedClock, SystemClock};
 pub use entropy::{Entropy, SharedEntropy, SystemEntropy};
 pub use net::{BoxFuture, BoxedIo, Io, Listener, Net, SharedNet, TcpNet};
+pub use own_file::{OwnFile, boot_id};
 pub use pause::PauseMeter;
 pub use transport::{Connection, Incoming, channel, server};
 pub use withheld::Withheld;

@@ -1,21 +1,16 @@
 //! What comes back: answers to requests, and what happens to sessions without their asking.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use palisade_core::ids::{SessionId, Slot};
+use palisade_core::ids::Slot;
 use palisade_core::reply::Ended;
-use palisade_proto::convert::words;
+use palisade_proto::convert::{ErrorName, words};
 use palisade_proto::v1;
 use palisade_proto::v1::response::Result as Answer;
 use tokio::time::Instant;
 
 use super::Driver;
 use super::outgoing::Op;
-use super::record::SessionRecord;
 use crate::client::Answered;
-use crate::error::{LostReason, OpenError};
-use crate::session::{SessionHandle, SessionShared, SessionState};
+use crate::error::LostReason;
 use crate::wire::{self, Meaning};
 
 impl Driver {
@@ -102,7 +97,7 @@ impl Driver {
 
     fn answer(&mut self, op: Op, answer: Result<Answer, v1::Error>, now: Instant) {
         match op {
-            Op::Open { key } => self.opened(key, answer),
+            Op::Open { key, purpose } => self.opened(key, purpose, answer),
             Op::Bind { session } => match answer {
                 Ok(Answer::Bound(bound)) => self.bound_to(session, bound.acquisitions),
                 Ok(_) => {}
@@ -132,38 +127,6 @@ impl Driver {
         }
     }
 
-    fn opened(&mut self, key: u64, answer: Result<Answer, v1::Error>) {
-        let opening = self.openings.remove(&key);
-        let opened = match answer {
-            Ok(Answer::Opened(opened)) => opened,
-            Ok(_) => return,
-            Err(error) => {
-                if let Some(opening) = opening {
-                    let _ = opening
-                        .reply
-                        .send(Err(OpenError::Refused { name: error.name, message: error.message }));
-                }
-                return;
-            }
-        };
-        let Some(opening) = opening else {
-            return self.outgoing.push(Op::CloseUnwanted { session: opened.session });
-        };
-        let now = self.host.clock.now();
-        let lease = self.settings.lease(Duration::from_millis(opened.ttl_ms));
-        let deadline = lease.first_deadline(opening.first_sent.unwrap_or(now));
-        let shared =
-            Arc::new(SessionShared::new(SessionId(opened.session), self.host.clock.clone(), deadline));
-        if deadline <= now {
-            shared.report(SessionState::Suspended);
-        }
-        let record = SessionRecord::new(shared.clone(), lease, opening.secret, now);
-        self.sessions.insert(opened.session, record);
-        self.renew_wanted = true;
-        // A handle that nobody takes drops here, and closes the session.
-        let _ = opening.reply.send(Ok(Arc::new(SessionHandle { shared, client: opening.client })));
-    }
-
     fn cancelled(&mut self, session: u64, number: u64, answer: Result<Answer, v1::Error>, now: Instant) {
         let Some(record) = self.sessions.get_mut(&session) else { return };
         match answer {
@@ -171,9 +134,18 @@ impl Driver {
             Err(error) if wire::may_change(&error) => {
                 self.outgoing.park(Op::Cancel { session, number }, None, now);
             }
-            Ok(_) | Err(_) => {
+            answer => {
                 record.cancelling.remove(&number);
                 record.decided(number);
+                // One that is wanted still was taken over, and had ended: this tells how.
+                let error = match answer {
+                    Ok(Answer::Cancelled(cancelled)) => {
+                        v1::Error { ended: cancelled.ended, ..ErrorName::AlreadyEnded.error("it had ended") }
+                    }
+                    Ok(_) => return,
+                    Err(error) => error,
+                };
+                self.refused(session, number, error);
             }
         }
     }

@@ -10,7 +10,7 @@ use palisade_proto::v1;
 use tokio::time::Instant;
 
 use super::outgoing::Op;
-use super::record::Stage;
+use super::record::{Origin, Stage};
 use super::{Driver, Leave};
 use crate::error::LostReason;
 
@@ -104,22 +104,29 @@ impl Driver {
                 _ => self.outgoing.push(op),
             }
         }
-        let Some(record) = self.sessions.get(&session) else { return };
-        let missing: Vec<u64> = record
-            .acquisitions
-            .iter()
-            .filter(|(number, acquisition)| {
-                let wanted = match &acquisition.stage {
-                    Stage::Asking { .. } => false,
-                    Stage::Waiting { .. } => true,
-                    Stage::Holding(holding) => holding.is_held(),
-                };
-                wanted && !known.contains(number)
-            })
-            .map(|(number, _)| *number)
-            .collect();
-        for number in missing {
-            self.outgoing.push(Op::Acquire { session, number });
+        self.ask_about_missing(session, &known);
+    }
+
+    /// What a task wants and the list leaves out: it ended, and an ask tells how.
+    fn ask_about_missing(&mut self, session: u64, known: &BTreeSet<u64>) {
+        let Some(record) = self.sessions.get_mut(&session) else { return };
+        record.acquisitions.retain(|number, acquisition| {
+            known.contains(number) || !matches!(acquisition.stage, Stage::Kept { .. })
+        });
+        for (number, acquisition) in &record.acquisitions {
+            let wanted = match &acquisition.stage {
+                Stage::Asking { .. } | Stage::Kept { .. } => false,
+                Stage::Waiting { .. } => true,
+                Stage::Holding(holding) => holding.is_held(),
+            };
+            if !wanted || known.contains(number) {
+                continue;
+            }
+            self.outgoing.push(match acquisition.origin {
+                Origin::Asked => Op::Acquire { session, number: *number },
+                // A list that is older than its end still has it: a cancel ends nothing that lives.
+                Origin::TakenOver => Op::Cancel { session, number: *number },
+            });
         }
     }
 
@@ -152,6 +159,6 @@ impl Driver {
 fn asking(stage: Option<&Stage>) -> bool {
     match stage {
         Some(Stage::Asking { .. }) => true,
-        Some(Stage::Waiting { .. } | Stage::Holding(_)) | None => false,
+        Some(Stage::Waiting { .. } | Stage::Holding(_) | Stage::Kept { .. }) | None => false,
     }
 }

@@ -82,7 +82,7 @@ impl Driver {
     pub(super) fn holding(&mut self, session: u64, number: u64) -> Option<&mut Holding> {
         match &mut self.sessions.get_mut(&session)?.acquisitions.get_mut(&number)?.stage {
             Stage::Holding(holding) => Some(holding),
-            Stage::Asking { .. } | Stage::Waiting { .. } => None,
+            Stage::Asking { .. } | Stage::Waiting { .. } | Stage::Kept { .. } => None,
         }
     }
 
@@ -92,7 +92,7 @@ impl Driver {
                 let changing = holding.changes.iter().find(|changing| changing.place == place)?;
                 Some((holding, changing))
             }
-            Stage::Asking { .. } | Stage::Waiting { .. } => None,
+            Stage::Asking { .. } | Stage::Waiting { .. } | Stage::Kept { .. } => None,
         }
     }
 

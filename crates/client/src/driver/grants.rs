@@ -20,7 +20,7 @@ impl Driver {
         let Some(record) = self.sessions.get_mut(&session) else { return };
         let Some(acquisition) = record.acquisitions.remove(&number) else { return };
         record.decided(number);
-        let Acquisition { spec, copies, stage } = acquisition;
+        let Acquisition { spec, origin, copies, stage } = acquisition;
         let stage = match stage {
             Stage::Asking { caller, .. } => {
                 let give_up = match spec.wait {
@@ -29,15 +29,17 @@ impl Driver {
                 };
                 Stage::Waiting { caller, give_up }
             }
-            stage @ (Stage::Waiting { .. } | Stage::Holding(_)) => stage,
+            stage @ (Stage::Waiting { .. } | Stage::Holding(_) | Stage::Kept { .. }) => stage,
         };
-        record.acquisitions.insert(number, Acquisition { spec, copies, stage });
+        record.acquisitions.insert(number, Acquisition { spec, origin, copies, stage });
     }
 
     pub(super) fn granted(&mut self, session: u64, number: u64, grant: v1::Grant) {
         let Some(record) = self.sessions.get_mut(&session) else { return };
         // One that is being cancelled is released by its cancel.
-        let Some(Acquisition { spec, copies, stage }) = record.acquisitions.remove(&number) else { return };
+        let Some(Acquisition { spec, origin, copies, stage }) = record.acquisitions.remove(&number) else {
+            return;
+        };
         record.decided(number);
         let stage = match stage {
             Stage::Asking { caller, .. } | Stage::Waiting { caller, .. } => match held(&caller, grant) {
@@ -55,6 +57,7 @@ impl Driver {
                     return;
                 }
             },
+            Stage::Kept { .. } => Stage::Kept { grant: Some(grant) },
             Stage::Holding(mut holding) => {
                 if let Ok(grant) = words::grant_from(&grant) {
                     holding.still(&grant.parts);
@@ -62,13 +65,15 @@ impl Driver {
                 Stage::Holding(holding)
             }
         };
-        record.acquisitions.insert(number, Acquisition { spec, copies, stage });
+        record.acquisitions.insert(number, Acquisition { spec, origin, copies, stage });
         self.forget_what_is_over(session, number);
     }
 
     pub(super) fn refused(&mut self, session: u64, number: u64, error: v1::Error) {
         let Some(record) = self.sessions.get_mut(&session) else { return };
-        let Some(Acquisition { spec, copies, stage }) = record.acquisitions.remove(&number) else { return };
+        let Some(Acquisition { spec, origin, copies, stage }) = record.acquisitions.remove(&number) else {
+            return;
+        };
         // A refusal for the limit of outcomes is not remembered: another copy, still on its way, could acquire.
         if wire::may_change(&error) && copies > 1 {
             record.cancelling.insert(number);
@@ -80,12 +85,13 @@ impl Driver {
             Stage::Asking { caller, .. } | Stage::Waiting { caller, .. } => {
                 let _ = caller.reply.send(Err(wire::acquire_error(spec.asked_for(), error)));
             }
+            Stage::Kept { .. } => {}
             Stage::Holding(mut holding) => {
                 holding.end(Some(words::ended_from(error.ended).unwrap_or(Ended::Forgotten)));
                 // An answer to an earlier ask: a change has its own.
                 record
                     .acquisitions
-                    .insert(number, Acquisition { spec, copies, stage: Stage::Holding(holding) });
+                    .insert(number, Acquisition { spec, origin, copies, stage: Stage::Holding(holding) });
                 self.forget_what_is_over(session, number);
             }
         }

@@ -3,7 +3,8 @@
 //! Callers hand it commands over a bounded channel and wait on a channel of their own; nothing here is behind a lock.
 //! Everything that is ready at one time goes into one frame. [`outgoing`] is the queue towards the node, [`record`] the
 //! memory of one session, [`link`] the connection; [`requests`] turns commands into requests, [`answers`] takes what
-//! comes back, [`grants`] what is queued and granted, [`holding`] and [`changes`] what becomes of it; [`binding`] starts over
+//! comes back, [`grants`] what is queued and granted, [`holding`] and [`changes`] what becomes of it; [`opening`] begins
+//! sessions; [`binding`] starts over
 //! on a new stream or under a new leader, [`upkeep`] is what time asks for.
 
 mod answers;
@@ -12,6 +13,7 @@ mod changes;
 mod grants;
 mod holding;
 mod link;
+mod opening;
 mod outgoing;
 mod record;
 mod requests;
@@ -22,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use palisade_core::ids::AcquisitionId;
+use palisade_core::ids::{AcquisitionId, LockName, SessionId};
 use palisade_host::{Host, Moment, PauseMeter};
 use palisade_proto::v1;
 use tokio::sync::{mpsc, oneshot};
@@ -34,8 +36,9 @@ use crate::error::{CallError, LostReason, OpenError};
 use crate::lock::Granted;
 use crate::session::{SessionHandle, SessionShared};
 use crate::spec::AcquireSpec;
+use crate::state_file::Secret;
 
-use self::link::{Happened, Link, Opened, Route};
+use self::link::{Happened, Link, Route};
 use self::outgoing::Outgoing;
 use self::record::{Opening, SessionRecord};
 use self::signals::OwnSignals;
@@ -51,7 +54,17 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) enum Command {
     Open {
         client: Arc<ClientHandle>,
-        reply: oneshot::Sender<Result<Arc<SessionHandle>, OpenError>>,
+        secret: Secret,
+        replaces: Option<v1::Replaces>,
+        purpose: Purpose,
+        reply: oneshot::Sender<Result<Opened, OpenError>>,
+    },
+    /// Takes what a session took over.
+    Adopt {
+        session: Arc<SessionHandle>,
+        number: u64,
+        lock: LockName,
+        reply: Granted,
     },
     Acquire {
         session: Arc<SessionHandle>,
@@ -81,6 +94,25 @@ pub(crate) enum Command {
     Shutdown {
         reply: oneshot::Sender<()>,
     },
+}
+
+/// What a session is opened for, and so what becomes of one that nobody is there to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be had by the caller, or closed.
+    Open,
+    /// To be had by the caller, or found by its secret another time.
+    Resume,
+    /// To learn which one the secret opened. It is left as it is.
+    Find,
+}
+
+/// A session that was opened.
+pub(crate) struct Opened {
+    pub(crate) session: SessionId,
+    /// None of one that was only to be found.
+    pub(crate) handle: Option<Arc<SessionHandle>>,
+    pub(crate) took_over: Option<v1::TookOver>,
 }
 
 /// A Renew that was sent and not answered.
@@ -231,7 +263,7 @@ impl Driver {
         match happened {
             Happened::Rested => *link = self.connect(),
             Happened::Opened(opened) => {
-                let Opened { outbound: sender, inbound, first } = *opened;
+                let link::Opened { outbound: sender, inbound, first } = *opened;
                 tracing::debug!(node = self.route.address(), "stream was opened");
                 *outbound = Some(sender);
                 *link = Link::Up(Box::new(inbound));

@@ -12,6 +12,7 @@ use palisade_proto::v1;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::Purpose;
 use crate::client::Answered;
 use crate::error::CallError;
 use crate::session::SessionShared;
@@ -27,6 +28,7 @@ const REST_MAX: Duration = Duration::from_secs(1);
 pub(super) enum Op {
     Open {
         key: u64,
+        purpose: Purpose,
     },
     Bind {
         session: u64,

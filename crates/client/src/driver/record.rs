@@ -4,25 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use palisade_host::Moment;
+use palisade_proto::v1;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::Opened;
 use super::holding::Holding;
 use super::outgoing::Op;
+use crate::client::ClientHandle;
 use crate::deadline::Lease;
-use crate::error::{AcquireError, CallError, LostReason};
+use crate::error::{AcquireError, CallError, LostReason, OpenError};
 use crate::lock::Granted;
 use crate::session::{SessionHandle, SessionShared, SessionState};
 use crate::spec::AcquireSpec;
+use crate::state_file::Secret;
 
 /// A session being opened.
 pub(super) struct Opening {
-    pub(super) secret: [u8; 32],
-    pub(super) secret_hash: Vec<u8>,
+    pub(super) secret: Secret,
+    pub(super) replaces: Option<v1::Replaces>,
     /// Of the first copy: the cluster may have opened the session for it.
     pub(super) first_sent: Option<Moment>,
-    pub(super) client: Arc<crate::client::ClientHandle>,
-    pub(super) reply: oneshot::Sender<Result<Arc<SessionHandle>, crate::error::OpenError>>,
+    pub(super) client: Arc<ClientHandle>,
+    pub(super) reply: oneshot::Sender<Result<Opened, OpenError>>,
     pub(super) give_up: Instant,
 }
 
@@ -40,10 +44,22 @@ pub(super) enum Stage {
     Waiting { caller: Caller, give_up: Option<Instant> },
     /// Granted, and handed to the caller; some of it may be about to be released.
     Holding(Holding),
+    /// Taken over from an earlier process, and not adopted yet. With its grant, once that is known.
+    Kept { grant: Option<v1::Grant> },
+}
+
+/// Where an acquisition came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// This process asked for it, and can ask again.
+    Asked,
+    /// An earlier process did. How it ended, where it did, is learned by its cancel.
+    TakenOver,
 }
 
 pub(super) struct Acquisition {
     pub(super) spec: AcquireSpec,
+    pub(super) origin: Origin,
     /// Copies of the request that left this process.
     pub(super) copies: u32,
     pub(super) stage: Stage,
@@ -66,7 +82,7 @@ pub(super) struct RenewWaiter {
 pub(super) struct SessionRecord {
     pub(super) shared: Arc<SessionShared>,
     pub(super) lease: Lease,
-    pub(super) secret: [u8; 32],
+    pub(super) secret: Secret,
     /// The stream may speak for the session.
     pub(super) bound: bool,
     /// Requests that wait for the binding.
@@ -84,7 +100,7 @@ pub(super) struct SessionRecord {
 }
 
 impl SessionRecord {
-    pub(super) fn new(shared: Arc<SessionShared>, lease: Lease, secret: [u8; 32], now: Moment) -> Self {
+    pub(super) fn new(shared: Arc<SessionShared>, lease: Lease, secret: Secret, now: Moment) -> Self {
         Self {
             shared,
             lease,
@@ -107,8 +123,20 @@ impl SessionRecord {
         self.next_number += 1;
         self.undecided.insert(number);
         let stage = Stage::Asking { caller, give_up };
-        self.acquisitions.insert(number, Acquisition { spec, copies: 0, stage });
+        self.acquisitions.insert(number, Acquisition { spec, origin: Origin::Asked, copies: 0, stage });
         number
+    }
+
+    /// What it took over goes on under these numbers, until it is adopted or cancelled.
+    pub(super) fn keep(&mut self, numbers: impl Iterator<Item = u64>) {
+        for number in numbers {
+            let spec = AcquireSpec::new(Vec::new());
+            // The earlier process sent it.
+            let copies = 1;
+            let stage = Stage::Kept { grant: None };
+            self.acquisitions.insert(number, Acquisition { spec, origin: Origin::TakenOver, copies, stage });
+            self.next_number = self.next_number.max(number.saturating_add(1));
+        }
     }
 
     /// The outcome of `number` is known: it is not repeated below the mark any more (SPEC 6).
@@ -125,7 +153,7 @@ impl SessionRecord {
     pub(super) fn holds(&self) -> bool {
         self.acquisitions.values().any(|acquisition| match &acquisition.stage {
             Stage::Holding(holding) => holding.is_held(),
-            Stage::Asking { .. } | Stage::Waiting { .. } => false,
+            Stage::Asking { .. } | Stage::Waiting { .. } | Stage::Kept { .. } => false,
         })
     }
 
@@ -152,6 +180,7 @@ impl SessionRecord {
                     let _ = caller.reply.send(Err(AcquireError::SessionLost(reason)));
                 }
                 Stage::Holding(holding) => holding.lose(reason),
+                Stage::Kept { .. } => {}
             }
         }
         for waiter in self.renew_waiters.drain(..) {

@@ -4,7 +4,6 @@ use palisade_core::ids::SessionId;
 use palisade_core::reply::Ended;
 use palisade_proto::v1;
 use palisade_proto::v1::request::Op as Message;
-use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -34,15 +33,11 @@ impl Driver {
     pub(super) fn command(&mut self, command: Command, now: Instant) {
         let give_up = now + self.settings.request_timeout;
         match command {
-            Command::Open { client, reply } => {
-                let mut secret = [0; 32];
-                self.host.entropy.fill(&mut secret);
-                let secret_hash = Sha256::digest(secret).to_vec();
-                let key = self.next_opening;
-                self.next_opening += 1;
-                let opening = Opening { secret, secret_hash, first_sent: None, client, reply, give_up };
-                self.openings.insert(key, opening);
-                self.outgoing.push(Op::Open { key });
+            Command::Open { client, secret, replaces, purpose, reply } => {
+                self.open(purpose, Opening { secret, replaces, first_sent: None, client, reply, give_up });
+            }
+            Command::Adopt { session, number, lock, reply } => {
+                self.adopt(Caller { session, reply }, number, lock);
             }
             Command::Acquire { session, spec, reply } => {
                 self.ask(Caller { session, reply }, spec, give_up);
@@ -133,6 +128,9 @@ impl Driver {
                 Left::Guard(acquisition, place) => {
                     self.change(acquisition, Some(place), Change::Release { reply: None }, give_up);
                 }
+                Left::Kept(session) => {
+                    self.cancel_where(session.0, |stage| matches!(stage, Stage::Kept { .. }));
+                }
                 Left::Session(session) => self.close(session, None, give_up),
                 Left::Wait(session) => waits.push(session),
             }
@@ -142,7 +140,7 @@ impl Driver {
         for session in waits {
             self.cancel_where(session.0, |stage| match stage {
                 Stage::Asking { caller, .. } | Stage::Waiting { caller, .. } => caller.reply.is_closed(),
-                Stage::Holding(_) => false,
+                Stage::Holding(_) | Stage::Kept { .. } => false,
             });
         }
     }
@@ -201,7 +199,10 @@ impl Driver {
 
     fn prepare(&mut self, op: &Op, sent: palisade_host::Moment) -> Prepared {
         match op {
-            Op::Open { key } => self.prepare_open(*key, sent),
+            Op::Open { key, .. } => match self.open_message(*key, sent) {
+                Some(message) => Prepared::Send { session: 0, message },
+                None => Prepared::Skip,
+            },
             Op::Bind { session } => match self.sessions.get(session) {
                 Some(record) => {
                     let bind = v1::Bind { secret: record.secret.to_vec() };
@@ -241,28 +242,13 @@ impl Driver {
         }
     }
 
-    fn prepare_open(&mut self, key: u64, sent: palisade_host::Moment) -> Prepared {
-        let Some(opening) = self.openings.get_mut(&key) else { return Prepared::Skip };
-        if opening.reply.is_closed() && opening.first_sent.is_none() {
-            self.openings.remove(&key);
-            return Prepared::Skip;
-        }
-        opening.first_sent.get_or_insert(sent);
-        let open = v1::OpenSession {
-            ttl_ms: u64::try_from(self.settings.ttl.as_millis()).unwrap_or(u64::MAX),
-            client: self.settings.name.as_str().to_owned(),
-            secret_hash: opening.secret_hash.clone(),
-            replaces: None,
-        };
-        Prepared::Send { session: 0, message: Message::Open(open) }
-    }
-
     fn prepare_acquire(&mut self, session: u64, number: u64) -> Prepared {
         let Some(record) = self.sessions.get_mut(&session) else { return Prepared::Skip };
         let mark = record.mark_for(number);
         let bound = record.bound;
         let Some(acquisition) = record.acquisitions.get_mut(&number) else { return Prepared::Skip };
         match &acquisition.stage {
+            Stage::Kept { .. } => Prepared::Skip,
             Stage::Holding(holding) if !holding.is_held() => Prepared::Skip,
             Stage::Asking { .. } | Stage::Waiting { .. } | Stage::Holding(_) if bound => {
                 acquisition.copies = acquisition.copies.saturating_add(1);

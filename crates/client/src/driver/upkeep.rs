@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::outgoing::Op;
 use super::record::{SessionRecord, Stage};
 use super::{Driver, Leave, Renewal, TICK};
-use crate::error::{AcquireError, CallError, LostReason, OpenError};
+use crate::error::{AcquireError, CallError, LostReason};
 use crate::session::SessionState;
 
 /// A keepalive due within this part of a TTL goes along with one that is due now.
@@ -131,22 +131,6 @@ impl Driver {
         }
     }
 
-    fn openings_lose_patience(&mut self, now: Instant) {
-        let last = &self.last_trouble;
-        let impatient: Vec<u64> = self
-            .openings
-            .iter()
-            .filter(|(_, opening)| opening.give_up <= now || opening.reply.is_closed())
-            .map(|(key, _)| *key)
-            .collect();
-        for key in impatient {
-            // An answer that comes after all is met with a close.
-            if let Some(opening) = self.openings.remove(&key) {
-                let _ = opening.reply.send(Err(OpenError::Unavailable { last: last.clone() }));
-            }
-        }
-    }
-
     fn sessions_lose_patience(&mut self, now: Instant) {
         let mut giving_up = Vec::new();
         for (session, record) in &mut self.sessions {
@@ -168,7 +152,7 @@ impl Driver {
     fn sweep(&mut self, now: Instant) {
         let Self { outgoing, sessions, openings, last_trouble, .. } = self;
         outgoing.sweep(now, last_trouble, |op| match op {
-            Op::Open { key } => openings.contains_key(key),
+            Op::Open { key, .. } => openings.contains_key(key),
             Op::Acquire { session, number } => {
                 sessions.get(session).is_some_and(|record| record.acquisitions.contains_key(number))
             }
@@ -243,7 +227,7 @@ fn impatient(stage: &Stage, now: Instant) -> bool {
         Stage::Waiting { give_up, caller } => {
             give_up.is_some_and(|give_up| give_up <= now) || caller.reply.is_closed()
         }
-        Stage::Holding(_) => false,
+        Stage::Holding(_) | Stage::Kept { .. } => false,
     }
 }
 

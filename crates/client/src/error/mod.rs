@@ -67,6 +67,14 @@ pub enum OpenError {
         /// For people.
         message: String,
     },
+    /// No effect that lasts: the state file.
+    #[error("the state file{}: {message}", at(path.as_deref()))]
+    StateFile {
+        /// Where it is, when it was read or written in vain.
+        path: Option<std::path::PathBuf>,
+        /// For people.
+        message: String,
+    },
     /// No effect.
     #[error("the client is closed")]
     ClientClosed,
@@ -77,7 +85,7 @@ impl OpenError {
     pub fn effect(&self) -> Effect {
         match self {
             Self::Unavailable { .. } => Effect::Unknown,
-            Self::Refused { .. } | Self::ClientClosed => Effect::No,
+            Self::Refused { .. } | Self::StateFile { .. } | Self::ClientClosed => Effect::No,
         }
     }
 }
@@ -124,6 +132,10 @@ fn by(holder: Option<&HolderView>) -> String {
         }
         None => String::new(),
     }
+}
+
+fn at(path: Option<&std::path::Path>) -> String {
+    path.map_or_else(String::new, |path| format!(" {}", path.display()))
 }
 
 fn how(ended: Option<Ended>) -> String {

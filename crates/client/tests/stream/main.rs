@@ -5,6 +5,7 @@ mod fake;
 mod holds;
 mod lease;
 mod once;
+mod resume;
 mod sets;
 mod storm;
 mod waits;

@@ -194,7 +194,10 @@ pub(super) fn table() -> LockTable {
     apply(Command::Acquire(acquire(holder, Some(2), "released", Wait::Session))); // 8
     apply(Command::Release(Release { acquisition: id(holder, 2), part: None, token: token(8) }));
     apply(Command::Acquire(acquire(waiter, Some(1), "held", Wait::Bounded(Millis(60_000)))));
-    apply(Command::Acquire(acquire(waiter, Some(2), "held", Wait::Bounded(Millis(1)))));
+    // Of another task: one that waited for itself would be refused.
+    let owner = Some(OwnerLabel::new("task 2").expect("a label"));
+    let second = acquire(waiter, Some(2), "held", Wait::Bounded(Millis(1)));
+    apply(Command::Acquire(Acquire { owner, ..second }));
     apply(Command::EndWait(EndWait { epoch: LogIndex(2), acquisition: id(waiter, 2) }));
     apply(Command::Acquire(acquire(waiter, Some(3), "held", Wait::Try)));
     apply(Command::Cancel(Cancel { acquisition: id(waiter, 9) }));

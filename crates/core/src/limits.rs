@@ -33,6 +33,10 @@ pub const CLOSED_MAX: Millis = Millis(TTL_MAX.0 + LOCK_DELAY_MAX.0);
 /// Sessions that one `ExpireSessions` ends, so that one entry stalls nobody.
 pub const EXPIRE_BATCH_MAX: usize = 256;
 
+/// Owners of a wait cycle that a refusal names. A search that finds a longer one is given up: no person reads it, and each
+/// refusal is remembered.
+pub const CYCLE_STEPS_MAX: usize = 64;
+
 /// Holdings of an ended session that are remembered with it, to tell a late check how they ended.
 pub const ENDED_HELD_MAX: usize = 16;
 
@@ -97,7 +101,7 @@ pub struct MoreLimits {
     pub baton_bytes_max: u64,
     /// Rules of lock-delays by prefix.
     pub delay_rules_max: u32,
-    /// Acquisitions that one search of a wait cycle looks at; beyond it, a request just waits.
+    /// Acquisitions that the searches of wait cycles in one entry look at; beyond it, a request just waits.
     pub cycle_search_max: u32,
 }
 

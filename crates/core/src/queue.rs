@@ -41,6 +41,11 @@ impl WaitQueue {
         u32::try_from(self.places.range(..arrived).count() + 1).unwrap_or(u32::MAX)
     }
 
+    /// Those ahead of this place, the nearest first.
+    pub(crate) fn ahead_of(&self, arrived: LogIndex) -> impl Iterator<Item = (LogIndex, AcquisitionId)> {
+        self.places.range(..arrived).rev().map(|(at, id)| (*at, *id))
+    }
+
     /// In order.
     pub fn iter(&self) -> impl Iterator<Item = (LogIndex, AcquisitionId)> {
         self.places.iter().map(|(at, id)| (*at, *id))

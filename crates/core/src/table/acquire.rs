@@ -39,7 +39,7 @@ impl LockTable {
         if let Err(refusal) = self.remembers_one_more(id) {
             return Reply::Refused(refusal);
         }
-        match self.admit(request, id) {
+        match self.admit(step, request, id) {
             Ok(Admission::Grant) => self.grant_new(step, &asked, id),
             Ok(Admission::Queue) => self.enqueue(step, &asked, id),
             Err(refusal) => {

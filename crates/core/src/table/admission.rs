@@ -1,7 +1,7 @@
 //! Whether a new request can be granted at once, queues, or is refused.
 
-use super::LockTable;
 use super::acquire::Asked;
+use super::{LockTable, Step};
 use crate::command::{Acquire, AcquirePart, Terms, Wait};
 use crate::ids::{AcquisitionId, Millis, RequestNumber};
 use crate::limits::{
@@ -30,7 +30,12 @@ impl LockTable {
 
     /// Granted at once only where all its parts fit what is held and nobody queues, so that neither a try nor a shared
     /// request overtakes a waiter.
-    pub(super) fn admit(&self, request: &Acquire, id: AcquisitionId) -> Result<Admission, Refusal> {
+    pub(super) fn admit(
+        &self,
+        step: &mut Step,
+        request: &Acquire,
+        id: AcquisitionId,
+    ) -> Result<Admission, Refusal> {
         let limits = &self.header.limits;
         let session = self.sessions.get(&id.session).ok_or(Refusal::SessionUnknown)?;
         let max = limits.acquisitions_per_session_max;
@@ -62,7 +67,10 @@ impl LockTable {
             let max = limits.waiters_per_lock_max.into();
             return Err(Refusal::LimitReached { limit: LimitName::WaitersPerLock, max });
         }
-        Ok(Admission::Queue)
+        match self.request_cycle(step, request, id) {
+            Some(cycle) => Err(Refusal::WouldDeadlock(cycle)),
+            None => Ok(Admission::Queue),
+        }
     }
 
     fn why_not_now(&self, lock: &Lock, part: &AcquirePart) -> Refusal {

@@ -13,11 +13,13 @@ use crate::token::Token;
 
 /// How an acquisition comes to be granted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum Came<'a> {
     /// On arrival.
     AtOnce,
     /// Out of its queues.
     Waited,
+    /// Out of its queues, to this very slot.
+    HandedOver(&'a LockName, Slot),
 }
 
 /// A place in a tenure, for one holder.
@@ -38,22 +40,30 @@ impl LockTable {
     /// Who leaves the head of a queue makes another the head, there and in all the other queues that it left: those are
     /// looked at too, so that afterwards no head fits anywhere.
     pub(super) fn grant_pass(&mut self, step: &mut Step) {
-        let touched = std::mem::take(&mut step.touched);
+        let mut seen = BTreeSet::new();
         let mut heads: BTreeMap<LogIndex, AcquisitionId> = BTreeMap::new();
-        for name in &touched {
-            heads.extend(self.locks.get(name).and_then(|lock| lock.queue.head()));
-        }
-        while let Some((_, id)) = heads.pop_first() {
+        loop {
+            // A wait that is ended to break a cycle touches more.
+            let mut touched = std::mem::take(&mut step.touched);
+            for name in &touched {
+                heads.extend(self.locks.get(name).and_then(|lock| lock.queue.head()));
+            }
+            seen.append(&mut touched);
+            let Some((_, id)) = heads.pop_first() else { break };
             if !self.fits(id) {
                 continue;
             }
+            let before = step.contended.len();
             let Some(grant) = self.grant_acquisition(step, id, Came::Waited) else { continue };
             for part in &grant.parts {
                 heads.extend(self.locks.get(&part.lock).and_then(|lock| lock.queue.head()));
             }
+            if step.contended.len() > before {
+                self.break_cycles(step, id);
+            }
         }
         self.tell_contended(step);
-        self.forget_idle(touched);
+        self.forget_idle(seen);
     }
 
     /// Whether an acquisition is at the head of all its queues and all its locks have room.
@@ -75,7 +85,7 @@ impl LockTable {
         &mut self,
         step: &mut Step,
         id: AcquisitionId,
-        came: Came,
+        came: Came<'_>,
     ) -> Option<Grant> {
         let token = self.header.token_base.token(step.at.index);
         let acquisition = self.sessions.get_mut(&id.session)?.acquisitions.get_mut(&id.number)?;
@@ -92,11 +102,22 @@ impl LockTable {
                     step.contended.push((id, part.lock.clone()));
                 }
             }
-            let mut from = Slot(0);
+            let mut handed = match came {
+                Came::HandedOver(name, slot) if *name == part.lock => Some(slot),
+                Came::HandedOver(..) | Came::Waited | Came::AtOnce => None,
+            };
+            let (first, mut from) = (held.len(), Slot(0));
             for _ in 0..part.permits {
                 let joins = part.mode == Mode::Shared && lock.shared_tenure().is_some();
-                let slot = if joins { Slot(0) } else { lock.free_slot(from)? };
-                from = Slot(slot.0 + 1);
+                let slot = match handed.take() {
+                    Some(slot) => slot,
+                    None if joins => Slot(0),
+                    None => {
+                        let lowest = lock.free_slot(from)?;
+                        from = Slot(lowest.0 + 1);
+                        lowest
+                    }
+                };
                 let place = Place {
                     id,
                     mode: part.mode,
@@ -107,6 +128,9 @@ impl LockTable {
                 };
                 self.counts.held += u64::from(!joins);
                 held.push(lock.hold(&part.lock, slot, place));
+            }
+            if let Came::HandedOver(..) = came {
+                held[first..].sort_by_key(|part| part.slot);
             }
         }
         acquisition.state =

@@ -14,6 +14,9 @@ mod break_lock;
 mod cancel;
 mod close_session;
 mod confirm_floor;
+#[cfg(test)]
+mod deadlocks;
+mod downgrade;
 mod end_lock_delay;
 mod end_overdue;
 mod end_session;
@@ -24,6 +27,7 @@ mod exactly_once;
 mod expire_sessions;
 mod found;
 mod grant;
+mod hand_over;
 mod keep_sessions;
 mod kept;
 mod leader_ready;
@@ -57,6 +61,8 @@ mod under_token;
 mod verdict;
 pub mod version_1;
 mod view;
+mod wait_cycle;
+mod wait_graph;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -202,6 +208,8 @@ pub(crate) struct Step {
     touched: BTreeSet<LockName>,
     /// New holders behind whom others queued when they were granted.
     contended: Vec<(AcquisitionId, LockName)>,
+    /// Acquisitions that searches of wait cycles may still look at.
+    looks_left: u32,
 }
 
 impl Default for LockTable {
@@ -248,7 +256,13 @@ impl LockTable {
         self.header.applied = index;
         self.header.wall_max = self.header.wall_max.max(envelope.wall);
         let at = EntryAt { index, wall: envelope.wall, node: envelope.node };
-        let mut step = Step { at, events: Vec::new(), touched: BTreeSet::new(), contended: Vec::new() };
+        let mut step = Step {
+            at,
+            events: Vec::new(),
+            touched: BTreeSet::new(),
+            contended: Vec::new(),
+            looks_left: self.more_limits.cycle_search_max,
+        };
         let reply = self.dispatch(&mut step, &envelope.command);
         // First everything that the entry ends has ended; only then is anything granted (SPEC 2).
         self.grant_pass(&mut step);
@@ -309,9 +323,8 @@ impl LockTable {
             Command::SetDelayRule(set) => self.set_delay_rule(set),
             Command::SetLimits(set) => self.set_limits(set),
             Command::ConfirmFloor(confirm) => self.confirm_floor(step, confirm),
-            Command::Downgrade(_) | Command::HandOver(_) => {
-                Reply::Refused(Refusal::NotYet(NotYet::ThisCommand))
-            }
+            Command::Downgrade(downgrade) => self.downgrade(step, downgrade),
+            Command::HandOver(hand_over) => self.hand_over(step, hand_over),
         }
     }
 

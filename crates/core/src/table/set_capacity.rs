@@ -26,15 +26,22 @@ impl LockTable {
             let how = OutcomeHow::Refused(Box::new(refusal));
             self.end_waiting(step, id, Ended::Refused, how, None);
         }
+        if set.capacity < before {
+            let waiters: Vec<_> = self.waiters(set).collect();
+            waiters.into_iter().for_each(|id| self.break_cycles(step, id));
+        }
         step.touched.insert(set.lock.clone());
         Reply::Done
     }
 
+    fn waiters(&self, set: &SetCapacity) -> impl Iterator<Item = AcquisitionId> {
+        self.locks.get(&set.lock).into_iter().flat_map(|lock| lock.queue.iter()).map(|(_, id)| id)
+    }
+
     fn unsuited(&self, set: &SetCapacity) -> Vec<(AcquisitionId, Refusal)> {
         let Some(lock) = self.locks.get(&set.lock) else { return Vec::new() };
-        let refused = lock.queue.iter().filter_map(|(_, id)| {
-            let acquisition = self.sessions.get(&id.session)?.acquisitions.get(&id.number)?;
-            let part = acquisition.parts.iter().find(|part| part.lock == set.lock)?;
+        let refused = self.waiters(set).filter_map(|id| {
+            let part = self.acquisition(id)?.parts.iter().find(|part| part.lock == set.lock)?;
             Some((id, lock.suits(part).err()?))
         });
         refused.collect()

@@ -4,14 +4,14 @@
 
 use super::{LockTable, Presented, Verdict};
 use crate::command::{
-    Acquire, AcquireOnTerms, AcquirePart, Cancel, CloseSession, ClusterVersion, Command, EndLockDelay,
-    EndWait, Envelope, ExpireSessions, Found, LeaderReady, LockDelay, Member, OpenSession, Release,
-    ReportProgress, Terms, Tick, Wait,
+    Acquire, AcquireOnTerms, AcquirePart, Cancel, CloseSession, ClusterVersion, Command, Downgrade,
+    EndLockDelay, EndWait, Envelope, ExpireSessions, Found, HandOver, LeaderReady, LockDelay, Member,
+    OpenSession, Release, ReportProgress, Terms, Tick, Wait,
 };
 use crate::event::Event;
 use crate::ids::{
     AcquisitionId, ClientName, ClusterId, ClusterName, GuardName, Incarnation, LockName, LogIndex, Millis,
-    NodeId, NodeName, Principal, RequestNumber, SecretHash, SessionId, Slot, Term, WallTime,
+    NodeId, NodeName, OwnerLabel, Principal, RequestNumber, SecretHash, SessionId, Slot, Term, WallTime,
 };
 use crate::limits::{Limits, MoreLimits};
 use crate::lock::SlotState;
@@ -34,6 +34,8 @@ pub(crate) struct Story {
     /// The session that the last entry renewed.
     pub(crate) renewed: Option<SessionId>,
     secrets: u8,
+    /// A search of a wait cycle was given up, so that there may be one.
+    given_up: bool,
 }
 
 pub(crate) fn lock(name: &str) -> LockName {
@@ -105,6 +107,12 @@ impl Acquire {
         self.part(|part| (part.capacity, part.permits) = (capacity, permits))
     }
 
+    /// Of a task.
+    pub(crate) fn of(mut self, owner: &str) -> Self {
+        self.owner = Some(OwnerLabel::new(owner).expect("an owner label"));
+        self
+    }
+
     /// And another lock in the same step.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);
@@ -151,9 +159,15 @@ impl Story {
         self.replica.header.version = version;
     }
 
+    /// How far searches of wait cycles go.
+    pub(crate) fn with_searches(&mut self, max: u32) {
+        self.table.more_limits.cycle_search_max = max;
+        self.replica.more_limits.cycle_search_max = max;
+    }
+
     pub(crate) fn unfounded() -> Self {
         let (table, replica) = (LockTable::new(), LockTable::new());
-        Self { table, replica, index: 0, events: Vec::new(), renewed: None, secrets: 0 }
+        Self { table, replica, index: 0, events: Vec::new(), renewed: None, secrets: 0, given_up: false }
     }
 
     /// Applies the next entry.
@@ -170,6 +184,10 @@ impl Story {
         );
         assert!(self.table == self.replica, "replicas differ after entry {index}");
         assert_eq!(self.table.check_invariants(), Ok(()), "after entry {index}");
+        self.given_up |= events.iter().any(|event| matches!(event, Event::CycleSearchGivenUp { .. }));
+        if self.table.knows(2) && !self.given_up {
+            assert_eq!(self.table.check_wait_cycles(), Ok(()), "after entry {index}");
+        }
         (self.events, self.renewed) = (events, renewed);
         reply
     }
@@ -263,6 +281,26 @@ impl Story {
             |id: &SessionId| self.table.session(*id).map_or(LogIndex(0), |session| session.last_command);
         let sessions = sessions.iter().map(|id| (*id, last(id))).collect();
         self.apply(Command::ExpireSessions(ExpireSessions { epoch, sessions }));
+    }
+
+    pub(crate) fn downgrade(&mut self, session: SessionId, number: u64, name: &str, token: Token) -> Reply {
+        self.apply(Command::Downgrade(Downgrade {
+            acquisition: id(session, number),
+            lock: lock(name),
+            token,
+        }))
+    }
+
+    /// Slot 0.
+    pub(crate) fn hand_over(
+        &mut self,
+        (session, number): (SessionId, u64),
+        name: &str,
+        token: Token,
+        to: Option<SessionId>,
+    ) -> Reply {
+        let acquisition = id(session, number);
+        self.apply(Command::HandOver(HandOver { acquisition, lock: lock(name), slot: Slot(0), token, to }))
     }
 
     pub(crate) fn end_lock_delay(&mut self, epoch: LogIndex, name: &str, began: u64) {

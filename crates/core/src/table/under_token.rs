@@ -1,12 +1,13 @@
-//! What a holder writes under its token: metadata, batons, reports. All of them meet the same question first.
+//! What a holder asks under its token: metadata, batons, reports, downgrade, handover. All of them meet the same question
+//! first.
 
 use super::LockTable;
 use crate::ids::{AcquisitionId, LockName, Slot};
 use crate::reply::{Ended, HolderView, Refusal};
-use crate::session::{AcquisitionState, OutcomeHow};
+use crate::session::{Acquisition, AcquisitionState, HeldPart, OutcomeHow};
 use crate::token::Token;
 
-/// Under what a holder writes: one of its tokens, and that of one slot where the write is about a slot.
+/// Under what a holder asks: one of its tokens, and that of one slot where it is about a slot.
 pub(super) struct UnderToken<'a> {
     pub(super) acquisition: AcquisitionId,
     pub(super) token: Token,
@@ -31,13 +32,9 @@ impl LockTable {
                 other => other,
             });
         };
-        if let Some(acquisition) = session.acquisitions.get(&id.number) {
-            let holds = match &acquisition.state {
-                AcquisitionState::Waiting | AcquisitionState::Kept { .. } => false,
-                AcquisitionState::Holding { held, .. } => {
-                    held.iter().any(|part| under.is(&part.lock, part.slot, part.token))
-                }
-            };
+        if session.acquisitions.contains_key(&id.number) {
+            let held = self.held_parts(id);
+            let holds = held.iter().any(|part| under.is(&part.lock, part.slot, part.token));
             return if holds { Ok(()) } else { Err(self.part_not_held(under)) };
         }
         if let Some(outcome) = session.outcomes.get(&id.number) {
@@ -55,6 +52,19 @@ impl LockTable {
             return Err(Refusal::AlreadyEnded { ended: Ended::Forgotten, superseded });
         }
         Err(self.not_held(under))
+    }
+
+    /// An acquisition that waits or holds.
+    pub(super) fn acquisition(&self, id: AcquisitionId) -> Option<&Acquisition> {
+        self.sessions.get(&id.session)?.acquisitions.get(&id.number)
+    }
+
+    /// Everything that an acquisition holds.
+    pub(super) fn held_parts(&self, id: AcquisitionId) -> &[HeldPart] {
+        match self.acquisition(id).map(|acquisition| &acquisition.state) {
+            Some(AcquisitionState::Holding { held, .. }) => held,
+            Some(AcquisitionState::Waiting | AcquisitionState::Kept { .. }) | None => &[],
+        }
     }
 
     /// A part that ended before others of the same acquisition did is told as one.

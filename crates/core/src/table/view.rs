@@ -204,7 +204,7 @@ impl LockTable {
         }
     }
 
-    fn client_of(&self, session: SessionId) -> ClientName {
+    pub(super) fn client_of(&self, session: SessionId) -> ClientName {
         let live = self.sessions.get(&session).map(|session| session.client.clone());
         live.unwrap_or_else(ClientName::unnamed)
     }

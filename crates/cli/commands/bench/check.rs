@@ -24,9 +24,10 @@ use crate::exit::Exit;
 /// `palisade bench check`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --endpoints it starts three nodes of its own, and ends them afterwards. Connections are spread
-over all nodes and stay there. \"Current\" is linearizable; \"superseded\" is for ever, and a node may say so by itself.
-Exit codes: 0 every verdict was right, 1 one was not, 3 no answer in time."
+    after_help = "Without --endpoints it starts three nodes of its own, and ends them afterwards. Connections are \
+                  spread over all nodes and stay there. \"Current\" is linearizable; \"superseded\" is for ever, \
+                  and a node may say so by itself. Exit codes: 0 every verdict was right, 1 one was not, 3 no \
+                  answer in time."
 )]
 pub(super) struct CheckArgs {
     /// Tasks that ask at one time; each number is measured

@@ -29,10 +29,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// `palisade bench contend`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --endpoints it starts three nodes of its own, and ends them afterwards. Each session has a
-connection of its own. The queue is looked at meanwhile: who was seen in it must be granted in its order, and before all
-who asked later. Exit codes: 0 tokens rose, no two held at a time, and grants came in the order of the queue; 1 not so;
-3 no answer in time."
+    after_help = "Without --endpoints it starts three nodes of its own, and ends them afterwards. Each session \
+                  has a connection of its own. The queue is looked at meanwhile: who was seen in it must be \
+                  granted in its order, and before all who asked later. Exit codes: 0 tokens rose, no two held at \
+                  a time, and grants came in the order of the queue; 1 not so; 3 no answer in time."
 )]
 pub(super) struct ContendArgs {
     /// Sessions that queue at one time; each number is measured

@@ -38,9 +38,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// `palisade bench failover`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It starts three nodes of its own, and measures no other cluster: it does harm. 24 tasks on six connections
-try to acquire for 250 ms at a time. Exit codes: 0 tokens rose and each round had its next grant, 1 not so, 3 no answer
-in time."
+    after_help = "It starts three nodes of its own, and measures no other cluster: it does harm. 24 tasks on six \
+                  connections try to acquire for 250 ms at a time. Exit codes: 0 tokens rose and each round had \
+                  its next grant, 1 not so, 3 no answer in time."
 )]
 pub(super) struct FailoverArgs {
     /// What happens to the leader

@@ -21,9 +21,10 @@ use crate::exit::Exit;
 /// `palisade bench grant`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --endpoints it starts three nodes of its own, and ends them afterwards. Each session has a
-connection of its own; tasks share them. With --rate, what is not begun in time is measured from when it was due; what
-was due and never begun counts with its age at the end. Exit codes: 0 tokens rose, 1 they did not, 3 no answer in time."
+    after_help = "Without --endpoints it starts three nodes of its own, and ends them afterwards. Each session \
+                  has a connection of its own; tasks share them. With --rate, what is not begun in time is \
+                  measured from when it was due; what was due and never begun counts with its age at the end. \
+                  Exit codes: 0 tokens rose, 1 they did not, 3 no answer in time."
 )]
 pub(super) struct GrantArgs {
     /// Tasks that acquire and release at one time; each number is measured

@@ -29,8 +29,9 @@ const PROBE: Duration = Duration::from_secs(1);
 /// `palisade bench keepalive`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --endpoints it starts three nodes of its own, and ends them afterwards; their processor time is
-known, that of others is not. Exit codes: 0 every session was kept, 1 one was not, 3 no answer in time."
+    after_help = "Without --endpoints it starts three nodes of its own, and ends them afterwards; their processor \
+                  time is known, that of others is not. Exit codes: 0 every session was kept, 1 one was not, 3 no \
+                  answer in time."
 )]
 pub(super) struct KeepaliveArgs {
     /// Sessions that are open at one time; each number is measured

@@ -5,40 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::live::{Http, Live, eventually, get, hold, holder, name, post, post_as, soon};
-
-/// A session of a script.
-struct Script {
-    address: String,
-    session: String,
-    secret: String,
-}
-
-impl Script {
-    async fn open(address: &str, secret: &str) -> Self {
-        let asked = json!({ "client": "a script", "ttl_ms": "60000", "secret": secret });
-        let opened = post(address, "/v1/sessions/open", &asked).await.unwrap();
-        assert_eq!(opened.status, 200, "{opened:?}");
-        let session = opened.json()["session"].as_str().unwrap().to_owned();
-        Self { address: address.to_owned(), session, secret: secret.to_owned() }
-    }
-
-    async fn ask(&self, path: &str, more: Value) -> Http {
-        let mut body = json!({ "session": self.session, "secret": self.secret });
-        let fields = more.as_object().unwrap().clone();
-        body.as_object_mut().unwrap().extend(fields);
-        post(&self.address, path, &body).await.expect("an answer")
-    }
-
-    async fn acquire(&self, number: u64, more: Value) -> Http {
-        let mut body = json!({ "number": number, "lock": "orders/shard-7", "lock_delay_ms": 0 });
-        let fields = more.as_object().unwrap().clone();
-        body.as_object_mut().unwrap().extend(fields);
-        self.ask("/v1/locks/acquire", body).await
-    }
-}
-
-const SECRET: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+use crate::live::{Http, Live, SECRET, Script, eventually, get, hold, holder, name, post, post_as, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_script_takes_and_frees_a_lock_through_every_node() {

@@ -8,5 +8,6 @@ mod formats;
 mod http;
 mod live;
 mod model;
+mod table;
 mod tidy;
 mod watches;

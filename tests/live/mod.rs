@@ -6,7 +6,9 @@
 mod example;
 mod http;
 mod raw;
+mod script;
 mod service;
+mod unary;
 
 use std::future::Future;
 use std::path::Path;
@@ -26,6 +28,8 @@ pub(crate) use http::{Http, get, post, post_as};
 pub(crate) use raw::{
     Raw, RawSession, Seen, acknowledges, acquire, error_name, no_wait, open_session, release, while_session,
 };
+pub(crate) use script::{SECRET, Script};
+pub(crate) use unary::{Caller, insist, status_name};
 
 pub(crate) use service::Service;
 

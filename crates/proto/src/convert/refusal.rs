@@ -15,7 +15,8 @@ pub fn refusal(refusal: &Refusal) -> v1::Error {
         Refusal::SessionUnknown => session_unknown(),
         Refusal::SessionEnded { ended, superseded } => with_successor(session_ended(*ended), superseded.as_deref()),
         Refusal::SecretTaken => ErrorName::SecretTaken
-            .error("this secret opened a session for another identity: draw a new secret and open again"),
+            .error("this secret opened a session for another identity, or the one that is to be replaced: draw a new secret and \
+             open again"),
         Refusal::BelowMark { mark } => ErrorName::BelowMark.error(format!(
             "the number is below {mark}, below which this session said that it repeats nothing. Nothing took effect; \
              use a new number"

@@ -56,6 +56,8 @@ impl locks_server::Locks for Locks {
         let hand_over = request::Op::HandOver(asked.hand_over.unwrap_or_default());
         match call(&self.0, Some((asked.session, asked.secret)), hand_over).await? {
             response::Result::HandedOver(handed_over) => Ok(Response::new(handed_over)),
+            // A repeat: it is another's already, or was.
+            response::Result::Released(_) => Ok(Response::new(v1::HandedOver::default())),
             _ => Err(unexpected()),
         }
     }

@@ -62,7 +62,7 @@ impl ErrorName {
                 code: Code::PermissionDenied,
                 http: 403,
                 exit: 4,
-                meaning: "The secret already opened a session, for another identity.",
+                meaning: "The secret already opened a session: for another identity, or the one that is to be replaced.",
                 advice: "Draw a new secret of 32 random bytes and open again.",
             },
             Self::BelowMark => Row {

@@ -38,13 +38,14 @@ pub(super) async fn hand_over(State(door): State<Door>, request: Request) -> Ans
         to: of.to.0,
     };
     let answer = single::call(&door, Some((session, of.secret.0)), Op::HandOver(message), None).await?;
-    let response::Result::HandedOver(handed) = &answer.result else { return Err(unexpected()) };
-    let to = handed.to.unwrap_or_default();
-    let shown = json!({
-        "to": { "session": json::wide(to.session), "number": json::wide(to.number) },
-        "token": json::wide(handed.token),
-        "renewed": answer.renewed,
-    });
+    let (to, token) = match &answer.result {
+        response::Result::HandedOver(handed) => (handed.to, Some(json::wide(handed.token))),
+        // A repeat: it is another's already, or was.
+        response::Result::Released(_) => (None, None),
+        _ => return Err(unexpected()),
+    };
+    let to = to.map(|to| json!({ "session": json::wide(to.session), "number": json::wide(to.number) }));
+    let shown = json!({ "to": to, "token": token, "renewed": answer.renewed });
     Ok(document(StatusCode::OK, &shown))
 }
 

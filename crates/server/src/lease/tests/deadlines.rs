@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use palisade_core::command::{
-    Acquire, AcquireOnTerms, AcquirePart, Command, EndOverdue, LockDelay, Overdue, Release, ReportProgress,
-    Terms, Wait,
+    Acquire, AcquireOnTerms, AcquirePart, Command, Downgrade, EndOverdue, LockDelay, Overdue, Release,
+    ReportProgress, Terms, Wait,
 };
 use palisade_core::ids::{AcquisitionId, LogIndex, Millis, RequestNumber, SessionId, Slot};
 use palisade_core::mode::Mode;
@@ -273,4 +273,20 @@ fn what_is_out_is_not_due_again_until_it_is_undecided_or_too_long_out() {
     assert_eq!(leader.overdue(), first);
     leader.pass(Duration::from_secs(5));
     assert_eq!(leader.overdue(), first);
+}
+
+#[test]
+fn a_downgrade_is_of_the_same_hold_and_its_end_names_the_present_grant() {
+    let mut leader = Leader::ready();
+    let holder = leader.holds(terms(Some(20), None));
+    let hold = leader.report(&holder);
+    leader.decided(&holder, hold, 0);
+    let first = leader.now;
+    leader.pass(10 * SECOND);
+    let (acquisition, token) = (holder.id, holder.token);
+    let reply = leader.apply(Command::Downgrade(Downgrade { acquisition, lock: lock(), token })).reply;
+    let Reply::Downgraded(grant) = reply else { panic!("{reply:?}") };
+    let end = leader.due_at(first + stretched(20), Overdue::Maximum);
+    assert_eq!(end.grant, LogIndex(grant.grant_index));
+    assert!(leader.strikes(end));
 }

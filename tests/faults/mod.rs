@@ -4,6 +4,7 @@
 //! struck, so each story first sees that it did.
 
 mod dead_waiter;
+mod election;
 mod expired_holder;
 mod grant_everywhere;
 mod identity;
@@ -12,6 +13,7 @@ mod killed_leaders;
 mod late_release;
 mod limits;
 pub(crate) mod load;
+mod long_queue;
 mod one_frame;
 mod paused_leader;
 mod power_loss;

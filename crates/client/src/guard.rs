@@ -196,15 +196,10 @@ impl LockGuard {
         };
         // Until it is handed over, dropping this future drops an armed guard.
         held.hold.session.client.call(command).await?;
-        let before = held.own_reason();
+        let known = held.own_reason();
         held.lose(LostReason::Ended(Ended::Released));
         drop(self.disarm());
-        match (answer.await.unwrap_or(Err(ReleaseError::ClientClosed)), before) {
-            (Err(ReleaseError::NotHeld { ended: None, superseded_by }), Some(LostReason::Ended(ended))) => {
-                Err(ReleaseError::NotHeld { ended: Some(ended), superseded_by })
-            }
-            (outcome, _) => outcome,
-        }
+        answer.await.unwrap_or(Err(ReleaseError::ClientClosed)).map_err(|error| error.because(known))
     }
 }
 

@@ -101,10 +101,11 @@ impl GuardSet {
             change: Change::Release { reply: Some(reply) },
         };
         hold.session.client.call(command).await?;
+        let known = self.first.held.own_reason();
         for guard in self.into_guards() {
             guard.disarm().lose(LostReason::Ended(Ended::Released));
         }
-        answer.await.unwrap_or(Err(ReleaseError::ClientClosed))
+        answer.await.unwrap_or(Err(ReleaseError::ClientClosed)).map_err(|error| error.because(known))
     }
 
     /// Waits until the lease is believed in, and reports for the first time where deadlines ask for it.

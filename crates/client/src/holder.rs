@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::client::Answered;
 use crate::driver::{Change, Command};
-use crate::error::{CallError, ChangeError, HoldError};
+use crate::error::{CallError, ChangeError, HoldError, LostReason};
 use crate::guard::LockGuard;
 use crate::wire;
 
@@ -106,8 +106,9 @@ impl LockGuard {
     /// See [`ChangeError`]; some give the guard back.
     pub async fn downgrade(self) -> Result<Self, ChangeError> {
         let (reply, answer) = oneshot::channel();
-        self.change(Change::Downgrade { reply: Some(reply) }).await?;
-        let guard = answer.await.unwrap_or(Err(ChangeError::ClientClosed))?;
+        let known = self.change(Change::Downgrade { reply: Some(reply) }).await?;
+        let answer = answer.await.unwrap_or(Err(ChangeError::ClientClosed));
+        let guard = answer.map_err(|error| error.because(known))?;
         if guard.held.hold.deadlines.exist() {
             guard.report_progress().await.map_err(|error| match error {
                 HoldError::NotHeld { ended, superseded_by } => ChangeError::NotHeld { ended, superseded_by },
@@ -127,12 +128,12 @@ impl LockGuard {
     /// See [`ChangeError`]: when nobody can be given it in this very moment, the guard comes back, and the lock is kept.
     pub async fn hand_over(self, to: Option<SessionId>) -> Result<HandedOver, ChangeError> {
         let (reply, answer) = oneshot::channel();
-        self.change(Change::HandOver { to, reply: Some(reply) }).await?;
-        answer.await.unwrap_or(Err(ChangeError::ClientClosed))
+        let known = self.change(Change::HandOver { to, reply: Some(reply) }).await?;
+        answer.await.unwrap_or(Err(ChangeError::ClientClosed)).map_err(|error| error.because(known))
     }
 
-    /// From here on the client's task sees to the hold, also when this future is dropped.
-    async fn change(self, change: Change) -> Result<(), CallError> {
+    /// From here on the client's task sees to the hold, also when this future is dropped. Why it was lost before, if it was.
+    async fn change(self, change: Change) -> Result<Option<LostReason>, CallError> {
         let held = self.held.clone();
         let command = Command::Change {
             acquisition: held.hold.acquisition,
@@ -140,9 +141,10 @@ impl LockGuard {
             place: Some(held.place),
             change,
         };
+        let known = held.own_reason();
         held.hold.session.client.call(command).await?;
         drop(self.disarm());
-        Ok(())
+        Ok(known)
     }
 
     async fn ask(&self, message: Op) -> Result<Answered, CallError> {

@@ -102,11 +102,12 @@ impl TakenOver {
     }
 
     /// Takes what was kept of a lock: at once when it holds, and as soon as it is granted when it waits. Several locks that
-    /// were asked for together come together. None when nothing is kept of this lock.
+    /// were asked for together come together. None when nothing is kept of this lock, or it waits behind more than a
+    /// thousand others.
     ///
     /// # Errors
     ///
-    /// As of an acquire. `Unavailable` before it was taken leaves it kept.
+    /// As of an acquire.
     pub async fn adopt(&mut self, lock: &LockName) -> Result<Option<GuardSet>, AcquireError> {
         let asked = AskedFor(vec![lock.clone()]);
         let (client, id) = (self.session.client.clone(), self.session.shared.id());
@@ -131,9 +132,7 @@ impl TakenOver {
 
 impl Drop for TakenOver {
     fn drop(&mut self) {
-        if !self.kept.is_empty() {
-            self.session.client.leave(Left::Kept(self.session.shared.id()));
-        }
+        self.session.client.leave(Left::Kept(self.session.shared.id()));
     }
 }
 

@@ -47,6 +47,16 @@ impl From<CallError> for ReleaseError {
 }
 
 impl ReleaseError {
+    /// The guard knew already why.
+    pub(crate) fn because(self, known: Option<LostReason>) -> Self {
+        match (self, known) {
+            (Self::NotHeld { ended: None, superseded_by }, Some(LostReason::Ended(ended))) => {
+                Self::NotHeld { ended: Some(ended), superseded_by }
+            }
+            (error, _) => error,
+        }
+    }
+
     /// Whether it took effect.
     pub fn effect(&self) -> Effect {
         match self {
@@ -168,6 +178,16 @@ impl From<CallError> for ChangeError {
 }
 
 impl ChangeError {
+    /// The guard knew already why.
+    pub(crate) fn because(self, known: Option<LostReason>) -> Self {
+        match (self, known) {
+            (Self::NotHeld { ended: None, superseded_by }, Some(LostReason::Ended(ended))) => {
+                Self::NotHeld { ended: Some(ended), superseded_by }
+            }
+            (error, _) => error,
+        }
+    }
+
     /// Whether it took effect.
     pub fn effect(&self) -> Effect {
         match self {

@@ -12,11 +12,14 @@ use palisade_proto::v1;
 use palisade_proto::v1::request::Op;
 use palisade_proto::v1::response::Result as Answer;
 use palisade_proto::v1::sessions_server::{Sessions, SessionsServer};
+use palisade_proto::v1::watches_server::WatchesServer;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+
+use crate::watching::{Telling, Watching};
 
 /// Long enough for a loaded machine; no test waits for it to pass.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// One node that listens on loopback.
 pub(crate) struct Node {
     pub(crate) address: String,
+    /// Watches that clients begin here.
+    pub(crate) watches: mpsc::Receiver<Telling>,
     streams: mpsc::Receiver<Stream>,
     server: JoinHandle<()>,
 }
@@ -39,12 +44,14 @@ impl Node {
         let listener = TcpNet.listen("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let (sender, streams) = mpsc::channel(16);
+        let (watching, watches) = mpsc::channel(16);
         let server = tokio::spawn(async move {
             let service = SessionsServer::new(Door { streams: sender });
-            let served = server(Duration::from_secs(10)).add_service(service);
+            let watches = WatchesServer::new(Watching(watching));
+            let served = server(Duration::from_secs(10)).add_service(service).add_service(watches);
             served.serve_with_incoming(Incoming::new(listener)).await.expect("it serves");
         });
-        Self { address, streams, server }
+        Self { address, watches, streams, server }
     }
 
     /// The next stream that a client opens here, unannounced.

@@ -8,7 +8,8 @@
 //!     'curl -sS -H "Palisade-Sequencer: $PALISADE_SEQUENCER" -d "an order" http://127.0.0.1:8080/orders'
 //! ```
 //!
-//! `POST /claim` raises the mark, `POST /orders` appends a line, `GET /orders` reads all of them. What it links of Palisade
+//! `POST /claim` raises the mark, `POST /orders` appends a line, `GET /orders` reads all of them,
+//! `GET /metrics` says what was refused and to whom. What it links of Palisade
 //! is the resource's library: the cluster's id and its public keys come over HTTP from any node. Marks and lines are
 //! durable, so that it may be stopped and started at any time. `--wrong` makes it wrong on purpose, for those who
 //! want to see that `palisade conform` and `palisade drill` notice.
@@ -28,7 +29,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use clap::Parser;
 use palisade_core::holding::Holding;
-use palisade_core::ids::{ClusterId, LockName};
+use palisade_core::ids::{ClientName, ClusterId, LockName};
 use palisade_core::token::Token;
 use palisade_fence::adapters::file::FileResource;
 use palisade_fence::error::FenceError;
@@ -76,6 +77,11 @@ fn service(orders: Orders, verifier: Arc<Verifier>, keys: Keys) -> axum::Router 
         .route("/claim", post(claim))
         .layer(layer)
         .with_state(orders)
+}
+
+/// What the guard decided, for Prometheus.
+fn metrics(orders: Orders) -> axum::Router {
+    axum::Router::new().route("/metrics", get(async move || orders.metrics()))
 }
 
 async fn append(
@@ -149,14 +155,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let scope = Scope::new(cluster, arguments.lock.clone());
     let orders = Arc::new(Guard::new(book(&arguments.data)?, scope).on_stale(|rejection| {
-        eprintln!("refused: token {} is below {}", rejection.presented, rejection.mark);
+        let client = rejection.client.map_or("nobody", ClientName::as_str);
+        eprintln!("refused: token {} of {client} is below {}", rejection.presented, rejection.mark);
     }));
+    let metrics = metrics(Arc::clone(&orders));
     let service = match arguments.wrong {
         None => service(orders, verifier, keys),
         Some(fault) => wrong::service(fault, orders, verifier, keys, &arguments.data, arguments.lock),
     };
     let listener = tokio::net::TcpListener::bind(&arguments.listen).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, service.layer(DefaultBodyLimit::max(LINE_BYTES_MAX))).await?;
+    let service = service.merge(metrics).layer(DefaultBodyLimit::max(LINE_BYTES_MAX));
+    axum::serve(listener, service).await?;
     Ok(())
 }

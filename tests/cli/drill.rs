@@ -91,12 +91,18 @@ async fn what_shows_nothing_is_no_pass() {
     };
     // Nothing left to write when its moment came.
     assert!(shown(&[], "exit 4").await.contains("before it was stopped"));
-    assert!(shown(&[], "sleep 2; [ $PALISADE_DRILL = first ]").await.contains("the second run failed"));
-    let page =
-        shown(&["--refused-code", "4"], "[ $PALISADE_DRILL = second ] || { kill -STOP 0; exit 1; }").await;
-    assert!(page.contains("not the refusal's code"), "{page}");
-    let script = "echo ready; [ $PALISADE_DRILL = second ] || { sleep 2; echo broken pipe; exit 4; }";
-    let page = shown(&["--when", "ready", "--refused-says", "STALE"], script).await;
+    let page = shown(&[], "[ $PALISADE_DRILL = second ] && exit 1; sleep 1000").await;
+    assert!(page.contains("the second run failed"), "{page}");
+    let script = "[ $PALISADE_DRILL = second ] || { kill -STOP 0; exit 1; }";
+    assert!(shown(&["--refused-code", "4"], script).await.contains("not the refusal's code"));
+    // Nothing ends the first run before the second one ran.
+    let folder = tempfile::tempdir().unwrap();
+    let ran = folder.path().join("ran");
+    let script = format!(
+        "echo ready; [ $PALISADE_DRILL = first ] || {{ : > {ran}; exit; }}; until [ -e {ran} ]; do sleep 0.05; done; exit 4",
+        ran = ran.display()
+    );
+    let page = shown(&["--when", "ready", "--refused-says", "STALE"], &script).await;
     assert!(page.contains("did not say"), "{page}");
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use palisade_core::holding::{Holding, NotHolding};
-use palisade_core::ids::{AcquisitionId, LockName, Slot};
+use palisade_core::ids::{AcquisitionId, ClientName, LockName, Slot};
 use palisade_core::mode::Mode;
 use palisade_core::reply::Ended;
 use palisade_core::token::Token;
@@ -247,6 +247,10 @@ impl Holding for LockGuard {
 
     fn sequencer(&self) -> Option<&str> {
         self.held.sequencer.get().map(String::as_str)
+    }
+
+    fn client(&self) -> Option<&ClientName> {
+        Some(&self.held.hold.session.client.settings.name)
     }
 
     fn check(&self) -> Result<(), NotHolding> {

@@ -3,7 +3,7 @@
 //! The seam between the two halves: a client's lock guard implements it at the holder, a verified sequencer that came
 //! with a request at a service. A bare integer only through a type that says so.
 
-use crate::ids::{LockName, Slot};
+use crate::ids::{ClientName, LockName, Slot};
 use crate::mode::Mode;
 use crate::token::Token;
 
@@ -27,6 +27,11 @@ pub trait Holding {
 
     /// The signed sequencer, where there is one.
     fn sequencer(&self) -> Option<&str>;
+
+    /// What the holder calls itself, for people and for counts; none where nobody knows.
+    fn client(&self) -> Option<&ClientName> {
+        None
+    }
 
     /// An error once the holder's own deadline has passed or a resource refused the token: stop before the effect.
     /// Defence in depth only; the resource decides.

@@ -6,18 +6,21 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use palisade_core::holding::Holding;
-use palisade_core::ids::{ClusterId, LockName, Slot};
+use palisade_core::ids::{ClientName, ClusterId, LockName, Slot};
 use palisade_core::sequencer::issuer;
 use palisade_core::token::Token;
 
 use crate::adapters::{Adapter, InTransaction};
 use crate::admit::HighWaterMark;
 use crate::error::FenceError;
+use crate::guard::tally::Tally;
 
 mod decision;
+mod tally;
+
+pub use self::tally::{CLIENTS_MAX, Counted, Counts};
 
 pub(crate) use self::decision::{Act, Checked};
 
@@ -75,19 +78,6 @@ pub enum Floor {
     Refuse,
 }
 
-/// How often a guard decided what, since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Claims that were admitted.
-    pub claimed: u64,
-    /// Writes that were admitted, also those that then failed by themselves.
-    pub written: u64,
-    /// Stale tokens that were refused.
-    pub stale: u64,
-    /// What was refused or failed for any other reason.
-    pub other: u64,
-}
-
 /// A stale token was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection<'a> {
@@ -99,6 +89,8 @@ pub struct Rejection<'a> {
     pub presented: Token,
     /// The lowest token that is still accepted.
     pub mark: Token,
+    /// Whose it is, where that is known.
+    pub client: Option<&'a ClientName>,
     /// What proves who presented it, where there is such a thing.
     pub sequencer: Option<&'a str>,
 }
@@ -110,10 +102,7 @@ pub struct Guard<A> {
     issuer: String,
     floor: Box<FloorSource>,
     on_stale: Box<StaleHook>,
-    claimed: AtomicU64,
-    written: AtomicU64,
-    stale: AtomicU64,
-    other: AtomicU64,
+    tally: Tally,
 }
 
 type FloorSource = dyn Fn(&LockName, Slot) -> Floor + Send + Sync;
@@ -128,10 +117,7 @@ impl<A> Guard<A> {
             scope,
             floor: Box::new(|_, _| Floor::MarksAlone),
             on_stale: Box::new(|_| ()),
-            claimed: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            stale: AtomicU64::new(0),
-            other: AtomicU64::new(0),
+            tally: Tally::default(),
         }
     }
 
@@ -149,15 +135,19 @@ impl<A> Guard<A> {
         self
     }
 
-    /// What was decided so far.
+    /// What was decided so far, in all.
     pub fn counts(&self) -> Counts {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counts {
-            claimed: read(&self.claimed),
-            written: read(&self.written),
-            stale: read(&self.stale),
-            other: read(&self.other),
-        }
+        self.tally.list().iter().fold(Counts::default(), |sum, one| sum.plus(&one.counts))
+    }
+
+    /// What was decided so far, by lock and client.
+    pub fn tally(&self) -> Vec<Counted> {
+        self.tally.list()
+    }
+
+    /// The same in the text format of Prometheus, for a resource to expose: `palisade_fence_decisions_total`.
+    pub fn metrics(&self) -> String {
+        tally::exposition(&self.tally.list())
     }
 
     /// What is guarded: to read it without a claim.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ed25519_dalek::{Signature, VerifyingKey};
 use palisade_core::holding::{Holding, NotHolding};
-use palisade_core::ids::{ClusterId, LockName, Slot};
+use palisade_core::ids::{ClientName, ClusterId, LockName, Slot};
 use palisade_core::mode::Mode;
 use palisade_core::sequencer::{ALGORITHM, SEQUENCER_TYPE, Sequencer, issuer};
 use palisade_core::sequencer_text;
@@ -178,6 +178,10 @@ impl Holding for Presented {
 
     fn sequencer(&self) -> Option<&str> {
         Some(&self.proved.text)
+    }
+
+    fn client(&self) -> Option<&ClientName> {
+        Some(&self.proved.sequencer.client)
     }
 
     fn check(&self) -> Result<(), NotHolding> {

@@ -27,7 +27,9 @@ use crate::args::{Globals, duration};
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// Bytes of `--verify`'s answer that are shown.
+/// Lease of the second holder, which nothing is to happen to.
+const SECOND_TTL: Duration = Duration::from_secs(30);
+/// Characters of `--verify`'s answer that are shown.
 const ANSWER_CHARS_MAX: usize = 400;
 
 /// `palisade drill`
@@ -121,12 +123,12 @@ async fn play(globals: &Globals, arguments: &DrillArgs) -> Result<Report, Failur
         }
     };
     let (lock, patience) = (&arguments.name, arguments.patience);
-    let config = |who: &str| {
+    let config = |who: &str, ttl| {
         let mut config = client_config(globals, Some(&format!("drill, {who} holder")))?;
-        config.ttl = arguments.ttl;
+        config.ttl = ttl;
         Ok::<_, Failure>(config)
     };
-    let (first, told) = First::acquire(config("first")?, lock.clone(), patience).await?;
+    let (first, told) = First::acquire(config("first", arguments.ttl)?, lock.clone(), patience).await?;
     let mut report = Report {
         lock: lock.to_string(),
         first: told.token,
@@ -153,7 +155,7 @@ async fn play(globals: &Globals, arguments: &DrillArgs) -> Result<Report, Failur
         Stopped::After | Stopped::When => "stopped the first run, and the holder with it".to_owned(),
     });
 
-    let (second, told) = Second::acquire(config("second")?, lock.clone(), patience).await?;
+    let (second, told) = Second::acquire(config("second", SECOND_TTL)?, lock.clone(), patience).await?;
     report.second = Some(told.token);
     tell(format!("its lease ended; the second holder acquired {lock}, token {}", told.token));
     let ended = Run::start("second", &arguments.command, told, globals.quiet)?.end(patience).await?;

@@ -1,12 +1,11 @@
 //! What a guard does around an adapter's decision: all checks but the token's, and what follows from a refusal.
 
-use std::sync::atomic::Ordering;
-
 use palisade_core::holding::Holding;
 use palisade_core::ids::{LockName, Slot};
 use palisade_core::mode::Mode;
 use palisade_core::token::Token;
 
+use super::tally::Decision;
 use super::{Floor, Guard, Rejection, Writers};
 use crate::admit::MarkKey;
 use crate::error::FenceError;
@@ -61,7 +60,7 @@ impl<A> Guard<A> {
 
     /// Counts what was decided; a stale refusal is told to the holding and reported.
     pub(crate) fn decided(&self, holding: &(impl Holding + ?Sized), act: Act, refused: Option<&FenceError>) {
-        let count = match (refused, act) {
+        let decision = match (refused, act) {
             (Some(FenceError::Stale { mark, .. }), _) => {
                 holding.rejected(*mark);
                 (self.on_stale)(&Rejection {
@@ -69,14 +68,17 @@ impl<A> Guard<A> {
                     slot: holding.slot(),
                     presented: holding.token(),
                     mark: *mark,
+                    client: holding.client(),
                     sequencer: holding.sequencer(),
                 });
-                &self.stale
+                Decision::Stale
             }
-            (Some(_), _) => &self.other,
-            (None, Act::Claim) => &self.claimed,
-            (None, Act::Write) => &self.written,
+            (Some(_), _) => Decision::Other,
+            (None, Act::Claim) => Decision::Claimed,
+            (None, Act::Write) => Decision::Written,
         };
-        count.fetch_add(1, Ordering::Relaxed);
+        // Locks of others could be any number.
+        let lock = self.scope.locks.get(holding.lock());
+        self.tally.count(lock, holding.client(), decision);
     }
 }

@@ -189,6 +189,13 @@ fn each_refusal_has_its_status() {
     assert_eq!((&problem["presented"], &problem["mark"]), (&"34".into(), &"41".into()));
     assert_eq!(problem["type"], "urn:palisade:stale");
     assert_eq!(service.lines(), ["yes"]);
+    // What the layer refused was nobody's in particular; what the guard decided is counted by lock and client.
+    let metrics = service.orders.metrics();
+    for (decision, count) in [("claimed", 1), ("written", 1), ("stale", 1), ("other", 0)] {
+        let line =
+            format!(r#"palisade_fence_decisions_total{{lock="a",client="",decision="{decision}"}} {count}"#);
+        assert!(metrics.lines().any(|found| found == line), "{metrics}");
+    }
 }
 
 #[test]
@@ -345,6 +352,7 @@ fn the_page_has_every_refusal_as_it_is() {
         assert!(page.contains(&row), "the page lacks {row}");
         assert!(!error.problem().to_string().contains("secret"), "{}", error.problem());
     }
-    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let section = page.split("\n## ").find(|section| section.starts_with("Answers\n")).unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
     assert_eq!(rows.count(), errors.len(), "a row of no error");
 }

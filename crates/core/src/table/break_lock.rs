@@ -30,7 +30,7 @@ impl LockTable {
             self.close_for(holder.acquisition, &lock, slot, *closed);
         }
         if closed.is_some() {
-            self.forget_owed(&lock, slot);
+            self.replace_owed(&lock, slot);
         }
         for holder in &holders {
             if let Some(part) = self.held_part(holder.acquisition, &lock, slot) {
@@ -62,10 +62,11 @@ impl LockTable {
         }
     }
 
-    /// An operator who names how long a broken slot is closed speaks for those who had left it too.
-    fn forget_owed(&mut self, lock: &LockName, slot: Slot) {
+    /// An operator who names how long a broken slot is closed speaks for those who had left it too; of which guards must
+    /// confirm before that, he said nothing.
+    fn replace_owed(&mut self, lock: &LockName, slot: Slot) {
         if let Some(SlotState::Held(tenure)) = self.locks.get_mut(lock).and_then(|l| l.slots.get_mut(&slot)) {
-            tenure.owed = None;
+            tenure.owed.iter_mut().for_each(|owed| owed.delay = Millis(0));
         }
     }
 
@@ -91,9 +92,9 @@ pub(super) fn check_closed(closed: Option<Millis>) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Command, LockDelay};
+    use crate::command::{AcquirePart, Command, LockDelay};
     use crate::ids::Principal;
-    use crate::table::story::{DELAY, Story, ask, id, lock, refusal};
+    use crate::table::story::{DELAY, Story, ask, guard, id, lock, refusal, token};
     use crate::token::Token;
 
     fn breaking(name: &str, token: Token, closed: Option<u64>) -> Command {
@@ -190,5 +191,19 @@ mod tests {
             assert_eq!(refusal(story.apply(breaking(name, token, None))), nobody);
         }
         assert_eq!(story.table.counts().delayed, 1);
+    }
+
+    #[test]
+    fn the_operators_word_replaces_a_delay_that_a_reader_owes_but_not_its_guards() {
+        let mut story = Story::begin();
+        let (a, b) = (story.open("a"), story.open("b"));
+        let held = token(&story.acquire(ask(a, 1, "l").shared()));
+        let guarded = |part: &mut AcquirePart| part.fenced_by = vec![guard("store")];
+        story.acquire(ask(b, 1, "l").shared().part(guarded));
+        story.expire(&[a]);
+        story.apply(breaking("l", held, Some(7)));
+        // The first one named no guard, so that nobody knows whether it is shut out.
+        let delay = story.table.delay(&lock("l"), Slot(0)).expect("it is closed");
+        assert_eq!((delay.delay, delay.guards.len()), (Millis(7), 0));
     }
 }

@@ -199,7 +199,9 @@ impl LockTable {
 impl Session {
     /// What it holds, up to `ENDED_HELD_MAX`, for the memory of how it ended.
     pub(super) fn held_tokens(&self) -> Vec<(RequestNumber, Token)> {
-        let held = self.acquisitions.iter().flat_map(|(number, acquisition)| {
+        // Of one that had ended in part, number and token do not tell which part is meant.
+        let whole = self.acquisitions.iter().filter(|(_, acquisition)| acquisition.holds_all());
+        let held = whole.flat_map(|(number, acquisition)| {
             acquisition.tokens().into_iter().map(|(_, _, token)| (*number, token))
         });
         held.take(ENDED_HELD_MAX).collect()
@@ -207,6 +209,13 @@ impl Session {
 }
 
 impl Acquisition {
+    /// Whether it holds everything that it was granted, as it was granted; what is but one part may be downgraded.
+    fn holds_all(&self) -> bool {
+        let AcquisitionState::Holding { held, .. } = &self.state else { return false };
+        let granted: usize = self.parts.iter().map(|part| part.permits as usize).sum();
+        held.len() == granted && (granted == 1 || held.iter().all(|part| part.downgraded_from.is_none()))
+    }
+
     /// What it holds, for the memory of how it ended.
     pub(super) fn tokens(&self) -> Vec<(LockName, Slot, Token)> {
         match &self.state {

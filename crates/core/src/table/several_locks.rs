@@ -1,5 +1,6 @@
 //! Stories of several locks at once: all or none, one place in every queue, nobody starves (SPEC 4).
 
+use super::Verdict;
 use crate::command::{Command, LockDelay, Release};
 use crate::event::Event;
 use crate::ids::{Millis, SessionId};
@@ -171,4 +172,34 @@ fn with_its_session_it_leaves_all_its_queues() {
     story.waits(c, 1, "l");
     story.expire(&[b]);
     assert_eq!(story.granted(), [(c, 1)]);
+}
+
+#[test]
+fn how_a_part_ended_long_before_the_last_one_is_forgotten_and_never_denied() {
+    let mut story = Story::begin();
+    let (a, b) = (story.open("a"), story.open("b"));
+    let held = token(&story.acquire(both(a, 1)));
+    story.release(a, 1, "l", held);
+    let next = story.holds(b, 1, "l");
+    story.release(b, 1, "l", next);
+    story.release(a, 1, "m", held);
+    let forgotten = Verdict::Over { ended: Ended::Forgotten, superseded_by: None, in_lock_delay: false };
+    assert_eq!(story.verdict(a, 1, "l", held), forgotten);
+    let released = Verdict::Over { ended: Ended::Released, superseded_by: None, in_lock_delay: false };
+    assert_eq!(story.verdict(a, 1, "m", held), released);
+    assert_eq!(story.verdict(a, 1, "l", next), Verdict::NeverGranted, "it held nothing so late");
+}
+
+#[test]
+fn a_part_that_was_released_did_not_expire_with_its_session() {
+    let mut story = Story::begin();
+    let (a, b) = (story.open("a"), story.open("b"));
+    let held = token(&story.acquire(both(a, 1)));
+    story.release(a, 1, "l", held);
+    let next = story.holds(b, 1, "l");
+    story.release(b, 1, "l", next);
+    story.expire(&[a]);
+    let over = |ended, in_lock_delay| Verdict::Over { ended, superseded_by: None, in_lock_delay };
+    assert_eq!(story.verdict(a, 1, "l", held), over(Ended::Forgotten, false));
+    assert_eq!(story.verdict(a, 1, "m", held), over(Ended::Expired, true));
 }

@@ -89,14 +89,20 @@ impl LockTable {
                 OutcomeHow::Ended { ended, held } => {
                     let was = (&presented.lock, presented.slot, presented.token);
                     let last = held.iter().any(|(lock, slot, token)| (lock, *slot, *token) == was);
-                    // A part that ended before the last ones may be remembered by its slot.
-                    if last { Some(*ended) } else { self.end_of(presented) }
+                    if last { Some(*ended) } else { self.end_before(held, presented) }
                 }
                 OutcomeHow::Refused(_) => None,
             },
             None if id.number < session.mark => Some(self.end_of(presented).unwrap_or(Ended::Forgotten)),
             None => None,
         }
+    }
+
+    /// How a part ended before the last ones of its acquisition. Its slot may remember it; else all that is known is that
+    /// the acquisition held something under this token or a later one.
+    fn end_before(&self, last: &[(LockName, Slot, Token)], presented: &Presented) -> Option<Ended> {
+        let held_since = last.iter().any(|(_, _, token)| *token >= presented.token);
+        self.end_of(presented).or(held_since.then_some(Ended::Forgotten))
     }
 
     fn end_of(&self, presented: &Presented) -> Option<Ended> {

@@ -1,213 +1,28 @@
-//! Random steps, and the command that each stands for where the story has got to.
-//!
-//! A step names things by small numbers, so that repeats, races and mix-ups are frequent; what they mean depends on
-//! what went before.
+//! The command that each step stands for where the story has got to.
 
 use palisade_core::command::{
-    Acquire, AcquirePart, Cancel, CloseSession, Command, EndLockDelay, EndWait, ExpireSessions, LeaderReady,
-    LockDelay, OpenSession, Release, Wait,
+    Acquire, AcquireOnTerms, AcquirePart, BreakLock, Cancel, CloseSession, ClusterVersion, Command,
+    ConfirmFloor, Downgrade, EndLockDelay, EndOverdue, EndSession, EndWait, ExpireSessions, HandOver,
+    KeepSessions, LeaderReady, LockDelay, OpenSession, Overdue, Release, Replaces, ReportProgress, SetBaton,
+    SetCapacity, SetDelayRule, SetLimits, SetMetadata, SetVersion, Terms, Tick,
 };
-use palisade_core::history::HistorySizes;
 use palisade_core::ids::{
-    AcquisitionId, ClientName, LockName, LogIndex, Millis, NodeId, Principal, RequestNumber, SecretHash,
-    SessionId, Slot, Term,
+    AcquisitionId, ClientName, LockName, LockPrefix, LogIndex, Millis, NodeId, OwnerLabel, Principal,
+    RequestNumber, SecretHash, SessionId, Slot, Term,
 };
-use palisade_core::limits::{HISTORY_MAX, Limits};
+use palisade_core::lock::DelayRule;
 use palisade_core::mode::Mode;
 use palisade_core::table::Presented;
 use palisade_core::token::Token;
 
 use super::reference::{Happened, Reference, State};
-
-pub(super) const LOCKS: [&str; 3] = ["a", "a/b", "b"];
-
-/// Which of the things of a kind: the last one, or one by its place.
-pub(super) type Pick = u8;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
-    /// One more than the session's highest.
-    Fresh,
-    /// This one, used or not.
-    Known(u64),
-    Absent,
-    Largest,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Step {
-    Open {
-        secret: u8,
-        other_owner: bool,
-        ttl: u64,
-    },
-    Close(Pick),
-    /// Each session with whether its last command is named rightly.
-    Expire {
-        sessions: Vec<(Pick, bool)>,
-        old_epoch: bool,
-    },
-    Acquire {
-        session: Pick,
-        number: Number,
-        mark: u64,
-        lock: Pick,
-        wait: Wait,
-        delay: LockDelay,
-        odd: u8,
-    },
-    /// An acquire that was sent before, with a mark that the client may have raised since.
-    Again {
-        sent: Pick,
-        mark: u64,
-    },
-    /// What somebody was granted, or something near it.
-    Release {
-        grant: Pick,
-        part: u8,
-        off: i8,
-    },
-    /// What holds or waits now.
-    Leave {
-        open: Pick,
-        cancels: bool,
-    },
-    Cancel {
-        session: Pick,
-        number: u64,
-    },
-    EndLockDelay {
-        lock: Pick,
-        old_epoch: bool,
-        off: bool,
-    },
-    EndWait {
-        open: Pick,
-        old_epoch: bool,
-    },
-    Leader {
-        term: u64,
-        nonce: u64,
-    },
-    History {
-        expired_max: u32,
-        others_max: u32,
-    },
-}
-
-/// Takes small choices out of one number, so that a story is a list of numbers: cheap to draw and to shrink.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        let (rest, rolled) = (self.0 / sides, self.0 % sides);
-        self.0 = rest;
-        rolled
-    }
-
-    fn pick(&mut self) -> Pick {
-        self.below(6) as Pick
-    }
-
-    /// The place of one of these weights.
-    fn weighted<const N: usize>(&mut self, weights: [u64; N]) -> usize {
-        let mut rolled = self.below(weights.iter().sum());
-        weights
-            .iter()
-            .position(|weight| rolled.checked_sub(*weight).map(|rest| rolled = rest).is_none())
-            .unwrap_or(0)
-    }
-
-    fn seldom(&mut self) -> bool {
-        self.below(7) == 6
-    }
-
-    fn mark(&mut self) -> u64 {
-        match self.weighted([6, 3, 1]) {
-            0 => 0,
-            1 => self.below(8),
-            _ => u64::MAX,
-        }
-    }
-}
-
-pub(super) fn step(number: u64) -> Step {
-    let dice = &mut Dice(number);
-    match dice.weighted([5, 14, 6, 3, 3, 3, 4, 2, 1, 1, 1, 1]) {
-        0 => {
-            let ttl = [5_000, 5_000, 5_000, 5_000, 5_000, 1_999, u64::MAX];
-            Step::Open {
-                secret: dice.below(4) as u8,
-                other_owner: dice.seldom(),
-                ttl: ttl[dice.below(7) as usize],
-            }
-        }
-        1 => acquires(dice),
-        2 => Step::Leave { open: dice.pick(), cancels: dice.seldom() },
-        3 => {
-            let sessions = (0..=dice.below(3)).map(|_| (dice.pick(), !dice.seldom())).collect();
-            Step::Expire { sessions, old_epoch: dice.seldom() }
-        }
-        4 => Step::Again { sent: dice.pick(), mark: dice.mark() },
-        5 => Step::Release { grant: dice.pick(), part: dice.below(6) as u8, off: dice.below(3) as i8 - 1 },
-        6 => Step::EndLockDelay { lock: dice.below(3) as u8, old_epoch: dice.seldom(), off: dice.seldom() },
-        7 => Step::EndWait { open: dice.pick(), old_epoch: dice.seldom() },
-        8 => Step::Close(dice.pick()),
-        9 => Step::Cancel { session: dice.pick(), number: dice.below(8) },
-        10 => Step::Leader { term: dice.below(4), nonce: dice.below(2) },
-        _ => {
-            let sizes = [0, 1, 2, 3, HISTORY_MAX, HISTORY_MAX + 1];
-            let mut size = || sizes[dice.below(6) as usize];
-            Step::History { expired_max: size(), others_max: size() }
-        }
-    }
-}
-
-fn acquires(dice: &mut Dice) -> Step {
-    let (session, lock) = (dice.pick(), dice.below(3) as Pick);
-    let wait = match dice.weighted([4, 2, 2]) {
-        0 => Wait::Session,
-        1 => Wait::Bounded(Millis(dice.below(3))),
-        _ => Wait::Try,
-    };
-    let delay = match dice.weighted([2, 3, 2]) {
-        0 => LockDelay::Named(Millis(0)),
-        1 => LockDelay::Named(Millis(5)),
-        _ => LockDelay::Default(Millis(1 + dice.below(2))),
-    };
-    let number = match dice.weighted([12, 3, 2, 1]) {
-        0 => Number::Fresh,
-        1 => Number::Known(dice.below(8)),
-        2 => Number::Absent,
-        _ => Number::Largest,
-    };
-    let mark = dice.mark();
-    let odd = if dice.below(13) == 12 { 1 + dice.below(6) as u8 } else { 0 };
-    Step::Acquire { session, number, mark, lock, wait, delay, odd }
-}
-
-/// Roomy, or so small that every one of them is met.
-pub(super) fn limits(number: u64) -> Limits {
-    let dice = &mut Dice(number);
-    if dice.below(5) < 3 {
-        return Limits::default();
-    }
-    Limits {
-        sessions_max: 1 + dice.below(3),
-        locks_max: 1 + dice.below(3),
-        acquisitions_per_session_max: 1 + dice.below(3) as u32,
-        waiters_per_lock_max: 1 + dice.below(2) as u32,
-        outcomes_per_session_max: 2 + dice.below(4) as u32,
-        ended_sessions_max: dice.below(3) as u32,
-        predecessors_max: dice.below(3) as u32,
-        ..Limits::default()
-    }
-}
+use super::steps::{Held, LOCKS, Number, Part, Pick, Step};
 
 /// What was sent and granted so far, which later steps come back to.
 #[derive(Default)]
 pub(super) struct Past {
-    sent: Vec<Acquire>,
+    acquires: Vec<(Acquire, Terms)>,
+    sent: Vec<Command>,
     pub(super) grants: Vec<Presented>,
     epochs: Vec<LogIndex>,
 }
@@ -222,20 +37,28 @@ fn recent<T>(things: &[T], pick: Pick) -> Option<&T> {
     things.get(things.len() - 1 - back)
 }
 
+fn id(session: SessionId, number: u64) -> AcquisitionId {
+    AcquisitionId { session, number: RequestNumber(number) }
+}
+
+fn anonymous() -> Principal {
+    Principal::anonymous()
+}
+
 impl Past {
     pub(super) fn remember(&mut self, command: &Command, happened: &[Happened], model: &Reference) {
-        if let Command::Acquire(acquire) = command {
-            self.sent.push(acquire.clone());
+        match command {
+            Command::Acquire(acquire) => self.acquires.push((acquire.clone(), Terms::default())),
+            Command::AcquireOnTerms(asked) => {
+                self.acquires.push((asked.acquire.clone(), asked.terms.clone()));
+            }
+            _ => {}
         }
+        self.sent.push(command.clone());
         for event in happened {
-            if let Happened::Granted(acquisition, lock, token) = event {
-                self.grants.push(Presented {
-                    lock: lock.clone(),
-                    slot: Slot(0),
-                    mode: Mode::Exclusive,
-                    token: *token,
-                    acquisition: *acquisition,
-                });
+            let Happened::Granted(acquisition, parts) = event else { continue };
+            for (lock, slot, mode, token) in parts.iter().cloned() {
+                self.grants.push(Presented { lock, slot, mode, token, acquisition: *acquisition });
             }
         }
         let epoch = model.leader.as_ref().map(|(_, epoch)| *epoch);
@@ -248,24 +71,53 @@ impl Past {
         recent(&self.epochs, u8::from(old)).copied().unwrap_or_default()
     }
 
+    /// Something that is held, or was; with a token that is not quite its own, sometimes.
+    fn held(&self, model: &Reference, held: Held) -> Presented {
+        let now = model.requests.iter().flat_map(|request| {
+            request.held().map(|hold| Presented {
+                lock: hold.lock.clone(),
+                slot: hold.slot,
+                mode: hold.mode,
+                token: hold.token,
+                acquisition: request.id,
+            })
+        });
+        let now: Vec<_> = now.collect();
+        let found = if held.ever { recent(&self.grants, held.pick) } else { recent(&now, held.pick) };
+        let mut found = found.cloned().unwrap_or(Presented {
+            lock: lock(held.pick),
+            slot: Slot(0),
+            mode: Mode::Exclusive,
+            token: Token::new(1).expect("a token"),
+            acquisition: id(SessionId(1), 1),
+        });
+        let off = found.token.get().saturating_add_signed(held.off.into());
+        found.token = Token::new(off).unwrap_or(found.token);
+        found
+    }
+
     /// The command that a step stands for now.
     pub(super) fn command(&self, step: &Step, model: &Reference) -> Command {
         let session = |pick| {
             let known = recent(&model.sessions, pick).map(|session| session.id);
             known.filter(|_| pick < 5).unwrap_or(SessionId(1_000_000))
         };
+        let held = |held: &Held| self.held(model, *held);
         match step.clone() {
-            Step::Open { secret, other_owner, ttl } => Command::OpenSession(OpenSession {
-                secret: SecretHash([secret; 32]),
-                owner: if other_owner {
-                    Principal::new("other").expect("a name")
-                } else {
-                    Principal::anonymous()
-                },
-                client: ClientName::new(&format!("client {secret}")).expect("a name"),
-                ttl: Millis(ttl),
-                replaces: None,
-            }),
+            Step::Open { secret, other_owner, ttl } => {
+                let owner = if other_owner { Principal::new("other").expect("a name") } else { anonymous() };
+                Command::OpenSession(OpenSession { owner, ..open(secret, ttl) })
+            }
+            Step::TakeOver { secret, session: pick, wrong_secret, proven_dead } => {
+                let old = model.sessions.iter().find(|known| known.id == session(pick));
+                let known = old.map_or(SecretHash([9; 32]), |old| old.secret);
+                let secret_of_old = if wrong_secret { SecretHash([8; 32]) } else { known };
+                let replaces = Replaces { session: session(pick), secret: secret_of_old, proven_dead };
+                // Sometimes with the old secret again, which finds the old session.
+                let owner = old.map_or(anonymous(), |old| old.owner.clone());
+                let opened = OpenSession { replaces: Some(replaces), owner, ..open(secret, 7_000) };
+                Command::OpenSession(opened)
+            }
             Step::Close(pick) => Command::CloseSession(CloseSession { session: session(pick) }),
             Step::Expire { sessions, old_epoch } => {
                 let named = sessions.into_iter().map(|(pick, right)| {
@@ -278,7 +130,14 @@ impl Past {
                     sessions: named.collect(),
                 })
             }
-            Step::Acquire { session: pick, number, mark, lock, wait, delay, odd } => {
+            Step::Keep(picks) => {
+                Command::KeepSessions(KeepSessions { sessions: picks.into_iter().map(session).collect() })
+            }
+            Step::Tick(stale) => {
+                let previous = if stale.off { Some(LogIndex(1)) } else { model.ticks.last };
+                Command::Tick(Tick { epoch: self.epoch(stale.old_epoch), previous })
+            }
+            Step::Acquire { session: pick, number, mark, parts, wait, owner, terms, odd } => {
                 let highest = model.session(session(pick)).map_or(0, |session| session.highest.0);
                 let number = match number {
                     Number::Fresh => Some(highest.saturating_add(1)),
@@ -286,87 +145,142 @@ impl Past {
                     Number::Absent => None,
                     Number::Largest => Some(u64::MAX),
                 };
-                let acquire = self::acquire(session(pick), number, lock, (wait, delay));
-                // Seldom so high that nothing fits below it any more.
-                let mark = RequestNumber(if mark == u64::MAX { highest } else { mark });
-                Command::Acquire(made_odd(Acquire { mark, ..acquire }, odd))
+                let acquire = Acquire {
+                    session: session(pick),
+                    number: number.map(RequestNumber),
+                    // Seldom so high that nothing fits below it any more.
+                    mark: RequestNumber(if mark == u64::MAX { highest } else { mark }),
+                    parts: parts.iter().map(self::part).collect(),
+                    wait,
+                    owner: owner.checked_sub(1).map(label),
+                };
+                acquires(made_odd(acquire, odd), terms)
             }
-            Step::Again { sent, mark } => match recent(&self.sent, sent) {
-                Some(sent) => {
-                    Command::Acquire(Acquire { mark: sent.mark.max(RequestNumber(mark)), ..sent.clone() })
+            Step::Again { sent, mark } => match recent(&self.acquires, sent) {
+                Some((sent, terms)) => {
+                    let mark = sent.mark.max(RequestNumber(mark));
+                    acquires(Acquire { mark, ..sent.clone() }, terms.clone())
                 }
-                None => Command::Cancel(Cancel { acquisition: AcquisitionId::from_parts(session(0), mark) }),
+                None => Command::Cancel(Cancel { acquisition: id(session(0), mark) }),
             },
-            Step::Release { grant, part, off } => self.release(grant, part, off),
+            Step::Copy(pick) => match recent(&self.sent, pick) {
+                Some(sent) => sent.clone(),
+                None => Command::Cancel(Cancel { acquisition: id(session(0), 1) }),
+            },
+            Step::Release { held: what, part } => release(&held(&what), part),
             Step::Leave { open, cancels } => leave(model, open, cancels),
             Step::Cancel { session: pick, number } => {
-                Command::Cancel(Cancel { acquisition: AcquisitionId::from_parts(session(pick), number) })
+                Command::Cancel(Cancel { acquisition: id(session(pick), number) })
             }
-            Step::EndLockDelay { lock: pick, old_epoch, off } => {
-                let name =
-                    model.delays.first().filter(|_| pick > 0).map_or(lock(pick), |delay| delay.lock.clone());
-                let began = model.delay(&name).map_or(0, |delay| delay.began.0);
-                let began = LogIndex(began.wrapping_sub(u64::from(off)));
-                Command::EndLockDelay(EndLockDelay {
-                    epoch: self.epoch(old_epoch),
-                    lock: name,
-                    slot: Slot(0),
-                    began,
+            Step::Downgrade(what) => {
+                let Presented { acquisition, lock, token, .. } = held(&what);
+                Command::Downgrade(Downgrade { acquisition, lock, token })
+            }
+            Step::HandOver { held: what, to } => {
+                let Presented { acquisition, lock, slot, token, .. } = held(&what);
+                Command::HandOver(HandOver { acquisition, lock, slot, token, to: to.map(session) })
+            }
+            Step::Metadata { held: what, revision, bytes } => {
+                let Presented { acquisition, token, .. } = held(&what);
+                Command::SetMetadata(SetMetadata { acquisition, token, revision, metadata: bytes })
+            }
+            Step::Baton { held: what, revision, bytes } => {
+                let Presented { acquisition, lock, slot, token, .. } = held(&what);
+                Command::SetBaton(SetBaton { acquisition, lock, slot, token, revision, baton: bytes })
+            }
+            Step::Report { held: what, number } => {
+                let Presented { acquisition, token, .. } = held(&what);
+                Command::ReportProgress(ReportProgress { acquisition, token, number })
+            }
+            Step::EndOverdue { held: what, maximum, stale, old_report } => {
+                let acquisition = held(&what).acquisition;
+                let request = model.requests.iter().find(|request| request.id == acquisition);
+                let grant = request.map_or(LogIndex(0), |request| request.grant);
+                let report = request.and_then(|request| request.reports.1).filter(|_| !old_report);
+                let overdue = if maximum { Overdue::Maximum } else { Overdue::Progress { report } };
+                let grant = LogIndex(grant.0.wrapping_sub(u64::from(stale.off)));
+                Command::EndOverdue(EndOverdue {
+                    epoch: self.epoch(stale.old_epoch),
+                    acquisition,
+                    grant,
+                    overdue,
                 })
+            }
+            Step::EndLockDelay { delay, stale } => {
+                let (name, slot, began) = self::delay(model, delay);
+                let began = LogIndex(began.0.wrapping_sub(u64::from(stale.off)));
+                let epoch = self.epoch(stale.old_epoch);
+                Command::EndLockDelay(EndLockDelay { epoch, lock: name, slot, began })
             }
             Step::EndWait { open, old_epoch } => {
                 let waiting: Vec<_> = model.requests.iter().filter(|r| r.state == State::Waits).collect();
                 let acquisition = recent(&waiting, open).map(|request| request.id);
-                let acquisition = acquisition.unwrap_or(AcquisitionId::from_parts(session(0), 1));
+                let acquisition = acquisition.unwrap_or(id(session(0), 1));
                 Command::EndWait(EndWait { epoch: self.epoch(old_epoch), acquisition })
             }
             Step::Leader { term, nonce } => {
                 Command::LeaderReady(LeaderReady { term: Term(term), node: NodeId(1), nonce })
             }
-            Step::History { expired_max, others_max } => {
-                Command::SetHistory(HistorySizes { expired_max, others_max })
+            Step::Break { held: what, closed } => {
+                let Presented { lock, slot, token, .. } = held(&what);
+                Command::BreakLock(BreakLock { lock, slot, token, closed, by: anonymous() })
             }
+            Step::Stop { session: pick, closed } => {
+                Command::EndSession(EndSession { session: session(pick), closed, by: anonymous() })
+            }
+            Step::Capacity { lock: pick, capacity } => {
+                Command::SetCapacity(SetCapacity { lock: lock(pick), capacity })
+            }
+            Step::Rule { prefix, bounds, guards } => {
+                let prefix = LockPrefix::new(prefix).expect("a prefix");
+                let rule = bounds.map(|(least, most)| DelayRule { least, most, fenced_by: guards });
+                Command::SetDelayRule(SetDelayRule { prefix, rule })
+            }
+            Step::Limits(limits, more, history) => Command::SetLimits(SetLimits { limits, more, history }),
+            Step::Confirm { delay, guard, off } => {
+                let (lock, slot, began) = self::delay(model, delay);
+                let asked = model.base.token(began);
+                let floor = Token::new(asked.get().saturating_add_signed(off)).unwrap_or(asked);
+                Command::ConfirmFloor(ConfirmFloor { guard, lock, slot, floor, by: anonymous() })
+            }
+            Step::Version(version) => Command::SetVersion(SetVersion { version: ClusterVersion(version) }),
+            Step::History(sizes) => Command::SetHistory(sizes),
         }
     }
+}
 
-    fn release(&self, grant: Pick, part: u8, off: i8) -> Command {
-        let Some(grant) = recent(&self.grants, grant) else {
-            let acquisition = AcquisitionId::from_parts(SessionId(1), 1);
-            let token = Token::new(1).expect("a token");
-            return Command::Release(Release { acquisition, part: None, token });
-        };
-        let part = match part {
-            0 => None,
-            1 => Some((lock(grant.lock.as_str().len() as u8), Slot(0))),
-            2 => Some((grant.lock.clone(), Slot(1))),
-            _ => Some((grant.lock.clone(), Slot(0))),
-        };
-        let token = Token::new(grant.token.get().saturating_add_signed(off.into())).unwrap_or(grant.token);
-        Command::Release(Release { acquisition: grant.acquisition, part, token })
+fn open(secret: u8, ttl: u64) -> OpenSession {
+    OpenSession {
+        secret: SecretHash([secret; 32]),
+        owner: anonymous(),
+        client: ClientName::new(&format!("client {secret}")).expect("a name"),
+        ttl: Millis(ttl),
+        replaces: None,
     }
 }
 
-trait FromParts {
-    fn from_parts(session: SessionId, number: u64) -> Self;
+fn label(pick: u8) -> OwnerLabel {
+    OwnerLabel::new(["t", "u", "v"][usize::from(pick) % 3]).expect("a label")
 }
 
-impl FromParts for AcquisitionId {
-    fn from_parts(session: SessionId, number: u64) -> Self {
-        Self { session, number: RequestNumber(number) }
+/// In the form that has a place for its terms.
+fn acquires(acquire: Acquire, terms: Terms) -> Command {
+    if terms == Terms::default() {
+        Command::Acquire(acquire)
+    } else {
+        Command::AcquireOnTerms(AcquireOnTerms { acquire, terms })
     }
 }
 
-fn acquire(session: SessionId, number: Option<u64>, pick: Pick, (wait, delay): (Wait, LockDelay)) -> Acquire {
-    let part = AcquirePart {
-        lock: lock(pick),
-        mode: Mode::Exclusive,
-        capacity: 1,
-        permits: 1,
-        delay,
-        fenced_by: vec![],
-    };
-    let number = number.map(RequestNumber);
-    Acquire { session, number, mark: RequestNumber(0), parts: vec![part], wait, owner: None }
+fn part(part: &Part) -> AcquirePart {
+    AcquirePart {
+        lock: lock(part.lock),
+        mode: part.mode,
+        capacity: part.capacity,
+        permits: part.permits,
+        delay: part.delay,
+        fenced_by: part.guards.clone(),
+    }
 }
 
 /// What must be refused whatever the state, each in its own way.
@@ -374,25 +288,43 @@ fn made_odd(mut acquire: Acquire, odd: u8) -> Acquire {
     match odd {
         1 => acquire.parts[0].capacity = 0,
         2 => acquire.parts[0].capacity = 10_001,
-        3 => acquire.parts[0].permits = 2,
-        4 => acquire.parts[0].permits = 0,
+        3 => acquire.parts[0].permits = 4,
+        4 => (acquire.parts[0].capacity, acquire.parts[0].mode) = (2, Mode::Shared),
         5 => acquire.parts[0].delay = LockDelay::Named(Millis(u64::MAX)),
         6 => acquire.parts.clear(),
+        7 => acquire.parts.push(acquire.parts[0].clone()),
         _ => {}
     }
     acquire
+}
+
+/// A delay that runs, or a lock that is in none.
+fn delay(model: &Reference, pick: Pick) -> (LockName, Slot, LogIndex) {
+    match recent(&model.delays, pick).filter(|_| pick < 5) {
+        Some(delay) => (delay.lock.clone(), delay.slot, delay.began),
+        None => (lock(pick), Slot(0), LogIndex(0)),
+    }
+}
+
+fn release(held: &Presented, part: u8) -> Command {
+    let part = match part {
+        0 | 1 => None,
+        2 => Some((lock(held.lock.as_str().len() as u8), Slot(0))),
+        3 => Some((held.lock.clone(), Slot(1))),
+        _ => Some((held.lock.clone(), held.slot)),
+    };
+    Command::Release(Release { acquisition: held.acquisition, part, token: held.token })
 }
 
 /// Ends what holds or waits, rightly.
 fn leave(model: &Reference, open: Pick, cancels: bool) -> Command {
     let opened: Vec<_> = model.requests.iter().filter(|request| request.is_open()).collect();
     let Some(request) = recent(&opened, open) else {
-        return Command::Cancel(Cancel { acquisition: AcquisitionId::from_parts(SessionId(1), 1) });
+        return Command::Cancel(Cancel { acquisition: id(SessionId(1), 1) });
     };
-    match request.state {
-        State::Holds { token, .. } if !cancels => {
-            Command::Release(Release { acquisition: request.id, part: None, token })
-        }
-        _ => Command::Cancel(Cancel { acquisition: request.id }),
+    let token = request.held().next().map(|hold| hold.token);
+    match token.filter(|_| !cancels) {
+        Some(token) => Command::Release(Release { acquisition: request.id, part: None, token }),
+        None => Command::Cancel(Cancel { acquisition: request.id }),
     }
 }

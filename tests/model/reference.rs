@@ -1,73 +1,135 @@
-//! A naive reference of sessions, exclusive locks, queues, waits, delays and exactly-once memory.
+//! A naive reference of sessions, locks, queues, waits, delays and exactly-once memory.
 //!
-//! It forgets nothing: every request that ever took effect stays in one list with how it ended, and what the cluster
-//! may still know of it is worked out when it is asked. Left out: keys, and everything that cluster version 1 refuses.
+//! It forgets nothing: every request that ever took effect stays in one list with all that it ever held and how that
+//! ended, and what the cluster may still know of it is worked out when it is asked. Left out: keys.
 
-use palisade_core::command::{
-    Acquire, Command, EndLockDelay, EndWait, ExpireSessions, LeaderReady, OpenSession, Wait,
-};
-use palisade_core::history::EndedHold;
+use palisade_core::command::{Acquire, AcquirePart, ClusterVersion, Command, LeaderReady, Terms};
 use palisade_core::ids::{
-    AcquisitionId, ClientName, LockName, LogIndex, Millis, Principal, RequestNumber, SecretHash, SessionId,
-    Slot, WallTime,
+    AcquisitionId, ClientName, GuardName, LockName, LockPrefix, LogIndex, Millis, Principal, RequestNumber,
+    SecretHash, SessionId, Slot, WallTime,
 };
-use palisade_core::limits::{HISTORY_MAX, Limits};
+use palisade_core::limits::{Limits, MoreLimits};
+use palisade_core::lock::DelayRule;
 use palisade_core::mode::Mode;
-use palisade_core::reply::{BadArgument, Ended, HolderView, LimitName, NotYet, Refusal, Reply};
-use palisade_core::table::Presented;
+use palisade_core::payload::Payload;
+use palisade_core::reply::{Ended, HolderView, NotYet, Refusal, Reply, TookOver};
+use palisade_core::table::Ticks;
 use palisade_core::token::{Token, TokenBase};
 
-use super::past::PastHolds;
+use super::past::{PastHolds, PastSlots};
 
+#[derive(Clone)]
 pub(super) struct Reference {
     pub(super) limits: Limits,
+    pub(super) more: MoreLimits,
     pub(super) base: TokenBase,
+    pub(super) version: ClusterVersion,
     pub(super) leader: Option<(LeaderReady, LogIndex)>,
+    pub(super) ticks: Ticks,
     pub(super) sessions: Vec<Session>,
-    /// In the order in which they ended.
+    /// Those that are known to have ended, in the order of that.
     pub(super) ended: Vec<SessionId>,
-    /// In the order in which they arrived.
+    /// In the order in which they arrived; those that were taken over again in the order of that.
     pub(super) requests: Vec<Request>,
     /// Those that run.
     pub(super) delays: Vec<Delay>,
+    /// Of locks in use.
+    pub(super) capacities: Vec<Capacity>,
+    pub(super) rules: Vec<(LockPrefix, DelayRule)>,
     pub(super) past: PastHolds,
-    now: LogIndex,
-    wall: WallTime,
+    pub(super) slots: PastSlots,
+    pub(super) now: LogIndex,
+    pub(super) wall: WallTime,
     pub(super) happened: Vec<Happened>,
+    /// Waiters that the table says it ended to break cycles: which of a cycle's waits is not for the reference to say.
+    pub(super) deadlocked: Vec<AcquisitionId>,
 }
 
+#[derive(Clone)]
 pub(super) struct Session {
     pub(super) id: SessionId,
-    secret: SecretHash,
-    owner: Principal,
-    client: ClientName,
-    ttl: Millis,
+    pub(super) secret: SecretHash,
+    pub(super) owner: Principal,
+    pub(super) client: ClientName,
+    pub(super) ttl: Millis,
     pub(super) last_command: LogIndex,
+    /// Ticks counted by then.
+    pub(super) ticks: u64,
     pub(super) mark: RequestNumber,
     pub(super) highest: RequestNumber,
+    pub(super) took_over: Option<TookOver>,
     pub(super) end: Option<Ended>,
 }
 
+#[derive(Clone)]
 pub(super) struct Request {
     pub(super) id: AcquisitionId,
-    /// None when only a cancel came.
-    pub(super) content: Option<Acquire>,
+    /// As it came; none when only a cancel came.
+    pub(super) asked: Option<(Acquire, Terms)>,
+    /// What it waits for: as it came, with the delays and guards that rules put in.
+    pub(super) parts: Vec<AcquirePart>,
+    pub(super) metadata: Payload,
+    pub(super) metadata_revision: u64,
+    /// The first, the last, and the holder's number of it.
+    pub(super) reports: (Option<LogIndex>, Option<LogIndex>, u64),
+    /// Its place in queues.
+    pub(super) arrived: LogIndex,
+    /// The entry that gave it its present tenure.
+    pub(super) grant: LogIndex,
     pub(super) state: State,
+    /// Everything that it ever held, in the order of its parts.
+    pub(super) holds: Vec<Hold>,
 }
 
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum State {
     Waits,
-    Holds { token: Token, since: LogIndex, since_wall: WallTime },
-    Ended { how: Ended, token: Option<Token> },
+    /// Its slots are closed for a while, and then its own.
+    Kept(Vec<(LockName, Slot)>),
+    Holds,
+    Ended {
+        how: Ended,
+        at: LogIndex,
+    },
     Refused(Refusal),
 }
 
+/// One slot that a request held.
+#[derive(Clone)]
+pub(super) struct Hold {
+    pub(super) lock: LockName,
+    pub(super) slot: Slot,
+    pub(super) mode: Mode,
+    pub(super) token: Token,
+    pub(super) since: LogIndex,
+    pub(super) since_wall: WallTime,
+    pub(super) delay: Millis,
+    pub(super) guards: Vec<GuardName>,
+    pub(super) downgraded_from: Option<Token>,
+    pub(super) baton_revision: u64,
+    pub(super) end: Option<(Ended, LogIndex)>,
+    /// How long the slot must stay closed for its sake.
+    pub(super) owed: Option<Millis>,
+}
+
+#[derive(Clone)]
 pub(super) struct Delay {
     pub(super) lock: LockName,
+    pub(super) slot: Slot,
     pub(super) began: LogIndex,
     pub(super) delay: Millis,
     pub(super) ended: Token,
+    pub(super) guards: Vec<GuardName>,
+    pub(super) confirmed: Vec<GuardName>,
+    pub(super) kept_for: Option<AcquisitionId>,
+}
+
+#[derive(Clone)]
+pub(super) struct Capacity {
+    pub(super) lock: LockName,
+    pub(super) slots: u32,
+    /// By an operator.
+    pub(super) set: bool,
 }
 
 /// What an entry did, in an order of its own.
@@ -75,50 +137,67 @@ pub(super) struct Delay {
 pub(super) enum Happened {
     Opened(SessionId),
     SessionEnded(SessionId, Ended),
-    Queued(AcquisitionId),
-    Granted(AcquisitionId, LockName, Token),
-    HoldEnded(AcquisitionId, LockName, Token, Ended),
+    TakenOver(SessionId, SessionId),
+    Kept(SessionId),
+    Queued(AcquisitionId, Vec<LockName>),
+    Granted(AcquisitionId, Vec<(LockName, Slot, Mode, Token)>),
+    HoldEnded(AcquisitionId, LockName, Slot, Token, Ended),
     WaitEnded(AcquisitionId, Ended),
-    DelayStarted(LockName, Millis),
-    DelayEnded(LockName, LogIndex),
-}
-
-/// What is so of a claim.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Truth {
-    Current,
-    Over(Ended),
-    Never,
+    DelayStarted(LockName, Slot, Millis),
+    DelayEnded(LockName, Slot, LogIndex),
+    Metadata(AcquisitionId, Payload),
+    Progress(AcquisitionId),
+    Ticked,
+    Broken(LockName, Slot, Token, Principal),
+    CapacitySet(LockName, u32),
+    Confirmed(LockName, Slot, GuardName),
+    Version(ClusterVersion),
 }
 
 impl Request {
-    pub(super) fn part(&self) -> Option<&palisade_core::command::AcquirePart> {
-        self.content.as_ref().map(|content| &content.parts[0])
-    }
-
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Waits | State::Holds { .. })
+        matches!(self.state, State::Waits | State::Kept(_) | State::Holds)
     }
 
     pub(super) fn names(&self, lock: &LockName) -> bool {
-        self.part().is_some_and(|part| part.lock == *lock)
+        self.parts.iter().any(|part| part.lock == *lock)
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        self.asked.as_ref().map(|(_, terms)| terms.clone()).unwrap_or_default()
+    }
+
+    /// What it holds now.
+    pub(super) fn held(&self) -> impl Iterator<Item = &Hold> {
+        self.holds.iter().filter(|hold| hold.end.is_none())
+    }
+
+    pub(super) fn holds_slot(&self, lock: &LockName, slot: Slot) -> Option<&Hold> {
+        self.held().find(|hold| hold.lock == *lock && hold.slot == slot)
     }
 }
 
 impl Reference {
-    pub(super) fn new(limits: Limits, base: TokenBase) -> Self {
+    pub(super) fn new(limits: Limits, base: TokenBase, version: ClusterVersion) -> Self {
         Self {
             limits,
+            more: MoreLimits::default(),
             base,
+            version,
             leader: None,
+            ticks: Ticks::default(),
             sessions: Vec::new(),
             ended: Vec::new(),
             requests: Vec::new(),
             delays: Vec::new(),
+            capacities: Vec::new(),
+            rules: Vec::new(),
             past: PastHolds::default(),
+            slots: PastSlots::default(),
             now: LogIndex(0),
             wall: WallTime(0),
             happened: Vec::new(),
+            deadlocked: Vec::new(),
         }
     }
 
@@ -130,279 +209,177 @@ impl Reference {
         command: &Command,
     ) -> (Reply, Vec<Happened>) {
         (self.now, self.wall) = (now, wall);
-        let reply = match command {
-            Command::LeaderReady(ready) => self.leader_ready(ready),
-            Command::OpenSession(open) => self.open(open),
-            Command::CloseSession(close) => self.close(close.session),
-            Command::ExpireSessions(expire) => self.expire(expire),
-            Command::Acquire(acquire) => self.acquire(acquire).unwrap_or_else(Reply::Refused),
-            Command::Release(release) => self.release(release).unwrap_or_else(Reply::Refused),
-            Command::Cancel(cancel) => self.cancel(cancel.acquisition).unwrap_or_else(Reply::Refused),
-            Command::EndLockDelay(end) => self.end_lock_delay(end),
-            Command::EndWait(end) => self.end_wait(end),
-            Command::SetHistory(sizes) => {
-                if sizes.expired_max.max(sizes.others_max) > HISTORY_MAX {
-                    Reply::Refused(Refusal::BadArgument(BadArgument::HistorySize))
-                } else {
-                    self.past.resize(*sizes);
-                    Reply::Done
-                }
-            }
-            // A second founding changes nothing; keys are not modelled.
-            Command::Found(_) | Command::PublishKey(_) => Reply::Done,
-            _ => Reply::Refused(Refusal::NotYet(NotYet::ThisCommand)),
-        };
+        let reply = self.answer(command).unwrap_or_else(Reply::Refused);
         self.grant_all();
+        let in_use = self.locks();
+        self.capacities.retain(|capacity| in_use.contains(&capacity.lock));
         self.happened.sort();
         (reply, std::mem::take(&mut self.happened))
+    }
+
+    fn answer(&mut self, command: &Command) -> Result<Reply, Refusal> {
+        if self.version.0 < 2 && command.format() > 1 && !matches!(command, Command::SetVersion(_)) {
+            if let Some(session) = command.session() {
+                let _ = self.heard(session, None);
+            }
+            return Err(Refusal::NotYet(NotYet::ThisCommand));
+        }
+        match command {
+            Command::LeaderReady(ready) => Ok(self.leader_ready(ready)),
+            Command::OpenSession(open) => self.open(open),
+            Command::CloseSession(close) => self.close(close.session),
+            Command::ExpireSessions(expire) => Ok(self.expire(expire)),
+            Command::KeepSessions(keep) => self.keep(keep),
+            Command::Tick(tick) => Ok(self.tick(tick)),
+            Command::Acquire(acquire) => self.acquire(acquire, &Terms::default()),
+            Command::AcquireOnTerms(asked) => self.acquire(&asked.acquire, &asked.terms),
+            Command::Release(release) => self.release(release),
+            Command::Cancel(cancel) => self.cancel(cancel.acquisition),
+            Command::Downgrade(downgrade) => self.downgrade(downgrade),
+            Command::HandOver(hand_over) => self.hand_over(hand_over),
+            Command::SetMetadata(set) => self.set_metadata(set),
+            Command::SetBaton(set) => self.set_baton(set),
+            Command::ReportProgress(report) => self.report(report),
+            Command::EndOverdue(end) => Ok(self.end_overdue(end)),
+            Command::EndLockDelay(end) => Ok(self.end_lock_delay(end)),
+            Command::EndWait(end) => Ok(self.end_wait(end)),
+            Command::BreakLock(broken) => self.break_lock(broken),
+            Command::EndSession(end) => self.stop(end),
+            Command::SetCapacity(set) => self.set_capacity(set),
+            Command::SetDelayRule(set) => self.set_rule(set),
+            Command::SetLimits(set) => self.set_limits(set),
+            Command::SetVersion(set) => self.set_version(set),
+            Command::ConfirmFloor(confirm) => self.confirm(confirm),
+            Command::SetHistory(sizes) => self.set_history(*sizes),
+            // A second founding changes nothing; keys are not modelled.
+            Command::Found(_) | Command::PublishKey(_) => Ok(Reply::Done),
+        }
     }
 
     pub(super) fn session(&self, id: SessionId) -> Option<&Session> {
         self.sessions.iter().find(|session| session.id == id && session.end.is_none())
     }
 
-    pub(super) fn holder(&self, lock: &LockName) -> Option<&Request> {
-        self.requests
-            .iter()
-            .find(|request| request.names(lock) && matches!(request.state, State::Holds { .. }))
+    pub(super) fn live(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.sessions.iter_mut().find(|session| session.id == id && session.end.is_none())
     }
 
+    /// By their ids.
+    pub(super) fn holders(&self, lock: &LockName, slot: Slot) -> Vec<&Request> {
+        let mut holders: Vec<_> =
+            self.requests.iter().filter(|request| request.holds_slot(lock, slot).is_some()).collect();
+        holders.sort_by_key(|request| request.id);
+        holders
+    }
+
+    /// Mode and token of those who hold it.
+    pub(super) fn tenure(&self, lock: &LockName, slot: Slot) -> Option<(Mode, Token)> {
+        let holder = self.requests.iter().find_map(|request| request.holds_slot(lock, slot));
+        holder.map(|hold| (hold.mode, hold.token))
+    }
+
+    /// By their places.
     pub(super) fn waiters(&self, lock: &LockName) -> Vec<AcquisitionId> {
-        let waiters = self.requests.iter().filter(|r| r.names(lock) && r.state == State::Waits);
-        waiters.map(|request| request.id).collect()
+        let mut waiters: Vec<_> =
+            self.requests.iter().filter(|r| r.names(lock) && r.state == State::Waits).collect();
+        waiters.sort_by_key(|request| request.arrived);
+        waiters.iter().map(|request| request.id).collect()
     }
 
-    pub(super) fn delay(&self, lock: &LockName) -> Option<&Delay> {
-        self.delays.iter().find(|delay| delay.lock == *lock)
+    pub(super) fn delay(&self, lock: &LockName, slot: Slot) -> Option<&Delay> {
+        self.delays.iter().find(|delay| delay.lock == *lock && delay.slot == slot)
+    }
+
+    pub(super) fn capacity(&self, lock: &LockName) -> Option<&Capacity> {
+        self.capacities.iter().find(|capacity| capacity.lock == *lock)
+    }
+
+    /// Slots that are held or closed.
+    pub(super) fn busy(&self, lock: &LockName) -> Vec<Slot> {
+        let held = self.requests.iter().flat_map(Request::held).filter(|hold| hold.lock == *lock);
+        let closed = self.delays.iter().filter(|delay| delay.lock == *lock);
+        let mut slots: Vec<_> = held.map(|hold| hold.slot).chain(closed.map(|delay| delay.slot)).collect();
+        slots.sort();
+        slots.dedup();
+        slots
     }
 
     /// Names that are held, awaited or in lock-delay.
     pub(super) fn locks(&self) -> Vec<LockName> {
-        let open = self.requests.iter().filter(|request| request.is_open()).filter_map(Request::part);
-        let mut names: Vec<_> = open.map(|part| part.lock.clone()).collect();
-        names.extend(self.delays.iter().map(|delay| delay.lock.clone()));
+        let held = self.requests.iter().flat_map(Request::held).map(|hold| &hold.lock);
+        let waiting = self.requests.iter().filter(|request| request.state == State::Waits);
+        let awaited = waiting.flat_map(|request| request.parts.iter().map(|part| &part.lock));
+        let closed = self.delays.iter().map(|delay| &delay.lock);
+        let mut names: Vec<_> = held.chain(awaited).chain(closed).cloned().collect();
         names.sort();
         names.dedup();
         names
     }
 
-    pub(super) fn truth(&self, claim: &Presented) -> Truth {
-        let request = self.requests.iter().find(|request| request.id == claim.acquisition);
-        let Some(request) = request.filter(|r| r.names(&claim.lock)) else { return Truth::Never };
-        if claim.mode != Mode::Exclusive || claim.slot != Slot(0) {
-            return Truth::Never;
-        }
-        match &request.state {
-            State::Holds { token, .. } if *token == claim.token => Truth::Current,
-            State::Ended { how, token: Some(token) } if *token == claim.token => Truth::Over(*how),
-            _ => Truth::Never,
-        }
-    }
-
-    /// Whether the cluster must know in full what became of this number.
-    pub(super) fn is_remembered(&self, id: AcquisitionId) -> bool {
-        let open = self.requests.iter().any(|request| request.id == id && request.is_open());
-        open || self.session(id.session).is_some_and(|session| id.number >= session.mark)
-    }
-
     fn leader_ready(&mut self, ready: &LeaderReady) -> Reply {
         match &self.leader {
             Some((known, _)) if known == ready || ready.term < known.term => {}
-            _ => self.leader = Some((ready.clone(), self.now)),
+            _ => {
+                self.leader = Some((ready.clone(), self.now));
+                self.ticks.last = None;
+            }
         }
         Reply::Done
     }
 
-    fn in_force(&self, epoch: LogIndex) -> bool {
+    pub(super) fn in_force(&self, epoch: LogIndex) -> bool {
         self.leader.as_ref().is_some_and(|(_, began)| *began == epoch)
     }
 
-    fn open(&mut self, open: &OpenSession) -> Reply {
-        let now = self.now;
-        if let Some(known) = self.sessions.iter_mut().find(|s| s.secret == open.secret && s.end.is_none()) {
-            if known.owner != open.owner {
-                return Reply::Refused(Refusal::SecretTaken);
-            }
-            known.last_command = now;
-            return Reply::SessionOpened { session: known.id, ttl: known.ttl };
-        }
-        if open.ttl.0 < 2_000 || open.ttl.0 > 86_400_000 {
-            return Reply::Refused(Refusal::BadArgument(BadArgument::Ttl));
-        }
-        let (live, max) =
-            (self.sessions.iter().filter(|s| s.end.is_none()).count(), self.limits.sessions_max);
-        if live as u64 >= max {
-            return Reply::Refused(Refusal::LimitReached { limit: LimitName::Sessions, max });
-        }
-        let id = SessionId(self.base.get() + now.0);
-        self.sessions.push(Session {
-            id,
-            secret: open.secret,
-            owner: open.owner.clone(),
-            client: open.client.clone(),
-            ttl: open.ttl,
-            last_command: now,
-            mark: RequestNumber(0),
-            highest: RequestNumber(0),
-            end: None,
-        });
-        self.happened.push(Happened::Opened(id));
-        Reply::SessionOpened { session: id, ttl: open.ttl }
-    }
-
-    fn close(&mut self, id: SessionId) -> Reply {
-        if self.session(id).is_some() {
-            self.end_session(id, Ended::Closed);
-            return Reply::SessionClosed;
-        }
-        match self.gone(id, None) {
-            Refusal::SessionEnded { ended: Ended::Closed, .. } => Reply::SessionClosed,
-            refusal => Reply::Refused(refusal),
-        }
-    }
-
-    fn expire(&mut self, expire: &ExpireSessions) -> Reply {
-        if self.in_force(expire.epoch) {
-            for (id, last) in &expire.sessions {
-                if self.session(*id).is_some_and(|session| session.last_command == *last) {
-                    self.end_session(*id, Ended::Expired);
-                }
-            }
-        }
-        Reply::Done
-    }
-
-    fn end_session(&mut self, id: SessionId, how: Ended) {
-        for session in self.sessions.iter_mut().filter(|session| session.id == id) {
-            session.end = Some(how);
-        }
-        self.ended.push(id);
-        self.happened.push(Happened::SessionEnded(id, how));
-        let mut of_session: Vec<usize> =
-            (0..self.requests.len()).filter(|at| self.requests[*at].id.session == id).collect();
-        of_session.sort_by_key(|at| self.requests[*at].id.number);
-        for at in of_session {
-            self.end(at, how);
-        }
-    }
-
-    /// Ends a request that waits or holds; of any other, nothing.
-    pub(super) fn end(&mut self, at: usize, how: Ended) {
-        let request = &mut self.requests[at];
-        let Some(part) = request.content.as_ref().map(|content| content.parts[0].clone()) else { return };
-        match request.state {
-            State::Waits => {
-                request.state = State::Ended { how, token: None };
-                self.happened.push(Happened::WaitEnded(request.id, how));
-            }
-            State::Holds { token, since, since_wall } => {
-                let session = self.sessions.iter().find(|session| session.id == request.id.session);
-                let ended = EndedHold {
-                    number: 0,
-                    lock: part.lock.clone(),
-                    slot: Slot(0),
-                    mode: Mode::Exclusive,
-                    acquisition: request.id,
-                    client: session.map_or_else(ClientName::unnamed, |session| session.client.clone()),
-                    token,
-                    grant: since,
-                    granted_at: since_wall,
-                    ended: how,
-                    end: self.now,
-                    ended_at: self.wall,
-                };
-                self.past.end(ended, self.limits.predecessors_max);
-                request.state = State::Ended { how, token: Some(token) };
-                self.happened.push(Happened::HoldEnded(request.id, part.lock.clone(), token, how));
-                let delay = part.delay.millis();
-                if how == Ended::Expired && delay > Millis(0) {
-                    self.happened.push(Happened::DelayStarted(part.lock.clone(), delay));
-                    self.delays.push(Delay { lock: part.lock, began: self.now, delay, ended: token });
-                }
-            }
-            State::Ended { .. } | State::Refused(_) => {}
-        }
-    }
-
-    fn end_lock_delay(&mut self, end: &EndLockDelay) -> Reply {
-        let ends = |delay: &Delay| delay.lock == end.lock && delay.began == end.began && end.slot == Slot(0);
-        if self.in_force(end.epoch) && self.delays.iter().any(ends) {
-            self.delays.retain(|delay| !ends(delay));
-            self.happened.push(Happened::DelayEnded(end.lock.clone(), end.began));
-        }
-        Reply::Done
-    }
-
-    fn end_wait(&mut self, end: &EndWait) -> Reply {
-        let bounded = |request: &Request| {
-            let wait = request.content.as_ref().map(|content| content.wait);
-            request.id == end.acquisition
-                && request.state == State::Waits
-                && matches!(wait, Some(Wait::Bounded(_)))
-        };
-        if self.in_force(end.epoch)
-            && let Some(at) = self.requests.iter().position(bounded)
-        {
-            self.end(at, Ended::TimedOut);
-        }
-        Reply::Done
-    }
-
     /// The refusal for a session that is not live.
-    fn gone(&self, id: SessionId, named: Option<&LockName>) -> Refusal {
-        let known = self.limits.ended_sessions_max as usize;
+    pub(super) fn gone(&self, id: SessionId, named: Option<&(LockName, Slot)>) -> Refusal {
         let end = self.sessions.iter().find(|session| session.id == id).and_then(|session| session.end);
-        let remembered = self.ended.iter().rev().take(known).any(|ended| *ended == id);
+        let remembered = self.ended.contains(&id);
         match end.filter(|_| remembered) {
             Some(ended) => {
-                Refusal::SessionEnded { ended, superseded: named.and_then(|lock| self.shown(lock)) }
+                let superseded = named.and_then(|(lock, slot)| self.shown(lock, *slot));
+                Refusal::SessionEnded { ended, superseded }
             }
             None => Refusal::SessionUnknown,
         }
     }
 
     /// A command of a session: it must be live, and has now been heard from.
-    pub(super) fn heard(&mut self, id: SessionId, named: Option<&LockName>) -> Result<&mut Session, Refusal> {
-        let now = self.now;
+    pub(super) fn heard(
+        &mut self,
+        id: SessionId,
+        named: Option<&(LockName, Slot)>,
+    ) -> Result<&mut Session, Refusal> {
         if self.session(id).is_none() {
             return Err(self.gone(id, named));
         }
-        let session = self.sessions.iter_mut().find(|session| session.id == id);
-        let session = session.ok_or(Refusal::SessionUnknown)?;
-        session.last_command = now;
+        let (now, ticks) = (self.now, self.ticks.count);
+        let session = self.live(id).ok_or(Refusal::SessionUnknown)?;
+        (session.last_command, session.ticks) = (now, ticks);
+        // Who asks something else knows what it took over.
+        session.took_over = None;
         Ok(session)
     }
 
-    pub(super) fn shown(&self, lock: &LockName) -> Option<Box<HolderView>> {
-        let holder = self.holder(lock)?;
-        let State::Holds { token, since, since_wall } = holder.state else { return None };
-        Some(Box::new(HolderView {
-            acquisition: holder.id,
-            client: self.session(holder.id.session)?.client.clone(),
-            mode: Mode::Exclusive,
-            token,
-            grant_index: self.base.get() + since.0,
-            granted_at: since_wall,
-        }))
+    pub(super) fn client(&self, id: SessionId) -> ClientName {
+        let session = self.sessions.iter().find(|session| session.id == id);
+        session.map_or_else(ClientName::unnamed, |session| session.client.clone())
     }
 
-    pub(super) fn grant(&mut self, at: usize) {
-        let token = self.base.token(self.now);
-        let request = &mut self.requests[at];
-        request.state = State::Holds { token, since: self.now, since_wall: self.wall };
-        let lock = request.part().map(|part| part.lock.clone());
-        self.happened.extend(lock.map(|lock| Happened::Granted(self.requests[at].id, lock, token)));
-    }
-
-    /// Every lock that is neither held nor closed goes to the first of its queue.
-    fn grant_all(&mut self) {
-        for lock in self.locks() {
-            if self.holder(&lock).is_some() || self.delay(&lock).is_some() {
-                continue;
-            }
-            if let Some(at) = self.requests.iter().position(|r| r.names(&lock) && r.state == State::Waits) {
-                self.grant(at);
-            }
+    pub(super) fn view(&self, request: &Request, hold: &Hold) -> HolderView {
+        HolderView {
+            acquisition: request.id,
+            client: self.client(request.id.session),
+            mode: hold.mode,
+            token: hold.token,
+            grant_index: self.base.at(hold.since),
+            granted_at: hold.since_wall,
         }
+    }
+
+    /// The first holder of a slot.
+    pub(super) fn shown(&self, lock: &LockName, slot: Slot) -> Option<Box<HolderView>> {
+        let holder = *self.holders(lock, slot).first()?;
+        Some(Box::new(self.view(holder, holder.holds_slot(lock, slot)?)))
     }
 }

@@ -1,16 +1,15 @@
-//! What the reference does with the requests of a session: acquire, release, cancel (SPEC 4 and 6).
+//! What the reference does with requests that have a number: acquire, release, cancel (SPEC 4 and 6).
 
-use palisade_core::command::{Acquire, LockDelay, Release, Wait};
-use palisade_core::ids::{AcquisitionId, Millis, RequestNumber, SessionId, Slot};
+use palisade_core::command::{Acquire, AcquirePart, LockDelay, Terms, Wait};
+use palisade_core::ids::{AcquisitionId, LockName, LockPrefix, LogIndex, Millis, RequestNumber, SessionId};
+use palisade_core::lock::DelayRule;
 use palisade_core::mode::Mode;
-use palisade_core::reply::{
-    BadArgument, CancelMet, Ended, Grant, GrantedPart, LimitName, NotYet, Refusal, Reply,
-};
+use palisade_core::reply::{BadArgument, Cycle, Ended, LimitName, NotYet, Refusal, Reply};
 
-use super::reference::{Happened, Reference, Request, State};
+use super::reference::{Capacity, Happened, Reference, Request, State};
 
 impl Reference {
-    pub(super) fn acquire(&mut self, request: &Acquire) -> Result<Reply, Refusal> {
+    pub(super) fn acquire(&mut self, request: &Acquire, terms: &Terms) -> Result<Reply, Refusal> {
         let session = self.heard(request.session, None)?;
         session.mark = session.mark.max(request.mark);
         let (mark, highest) = (session.mark, session.highest);
@@ -20,8 +19,9 @@ impl Reference {
             None => RequestNumber(mark.0.max(highest.0 + 1)),
         };
         let id = AcquisitionId { session: request.session, number };
-        if let Some(known) = self.requests.iter().find(|r| r.id == id && (r.is_open() || number >= mark)) {
-            if known.content.as_ref().is_some_and(|known| content(known) != content(request)) {
+        if let Some(known) = self.known(id) {
+            let known = &self.requests[known];
+            if known.asked.as_ref().is_some_and(|known| !same(known, (request, terms))) {
                 return Err(Refusal::BadArgument(BadArgument::NumberReused));
             }
             return self.repeated(known);
@@ -29,64 +29,92 @@ impl Reference {
         if number < mark {
             return Err(Refusal::BelowMark { mark });
         }
-        well_formed(request, number)?;
+        self.well_formed(request, terms, number)?;
         self.room_for_outcome(id.session)?;
-        let fate = self.fate(request, id.session);
-        if let Some(session) = self.sessions.iter_mut().find(|session| session.id == id.session) {
-            session.highest = session.highest.max(number);
-        }
-        let state = match &fate {
-            Ok(()) => State::Waits,
-            Err(refusal) => State::Refused(refusal.clone()),
+        let fate = self.fate(request, id);
+        self.seen(id);
+        let (state, parts) = match &fate {
+            Ok(parts) => (State::Waits, parts.clone()),
+            Err(refusal) => (State::Refused(refusal.clone()), Vec::new()),
         };
-        self.requests.push(Request { id, content: Some(request.clone()), state });
+        self.requests.push(self.arrived(id, request, terms, state, parts));
         fate?;
-        // A lock that is free goes to the one who has just queued for it.
-        let lock = &request.parts[0].lock;
-        if self.waiters(lock) == [id] && self.holder(lock).is_none() && self.delay(lock).is_none() {
-            self.grant(self.requests.len() - 1);
-        } else {
-            self.happened.push(Happened::Queued(id));
+        for part in &request.parts {
+            if self.capacity(&part.lock).is_none() {
+                let capacity = Capacity { lock: part.lock.clone(), slots: part.capacity, set: false };
+                self.capacities.push(capacity);
+            }
         }
-        self.repeated(&self.requests[self.requests.len() - 1])
+        let at = self.requests.len() - 1;
+        // What is free goes to the one who has just queued for it.
+        if self.fits(&self.requests[at]) {
+            self.grant(at);
+        } else {
+            let locks = request.parts.iter().map(|part| part.lock.clone()).collect();
+            self.happened.push(Happened::Queued(id, locks));
+        }
+        self.repeated(&self.requests[at])
+    }
+
+    fn arrived(
+        &self,
+        id: AcquisitionId,
+        request: &Acquire,
+        terms: &Terms,
+        state: State,
+        parts: Vec<AcquirePart>,
+    ) -> Request {
+        Request {
+            id,
+            asked: Some((request.clone(), terms.clone())),
+            parts,
+            metadata: terms.metadata.clone(),
+            metadata_revision: 0,
+            reports: (None, None, 0),
+            arrived: self.now,
+            grant: LogIndex(0),
+            state,
+            holds: Vec::new(),
+        }
+    }
+
+    /// The request of this number, where the cluster still knows it.
+    pub(super) fn known(&self, id: AcquisitionId) -> Option<usize> {
+        let mark = self.session(id.session)?.mark;
+        self.requests.iter().position(|r| r.id == id && (r.is_open() || id.number >= mark))
+    }
+
+    pub(super) fn seen(&mut self, id: AcquisitionId) {
+        if let Some(session) = self.live(id.session) {
+            session.highest = session.highest.max(id.number);
+        }
     }
 
     /// The answer to a request that is known.
     fn repeated(&self, known: &Request) -> Result<Reply, Refusal> {
-        let lock = known.part().map(|part| &part.lock);
         match &known.state {
-            State::Waits => {
-                let ahead = lock.map(|lock| self.waiters(lock)).unwrap_or_default();
-                let place = ahead.iter().position(|id| *id == known.id).unwrap_or_default() as u32 + 1;
+            State::Waits | State::Kept(_) => {
+                let place = |part: &AcquirePart| {
+                    let ahead = self.waiters(&part.lock);
+                    ahead.iter().take_while(|id| **id != known.id).count() as u32 + 1
+                };
+                let place = match known.state {
+                    State::Waits => known.parts.iter().map(place).max().unwrap_or(1),
+                    _ => 1,
+                };
                 Ok(Reply::Queued { acquisition: known.id, place })
             }
-            State::Holds { token, since, .. } => {
-                let parts = known.part().map(|part| GrantedPart {
-                    lock: part.lock.clone(),
-                    slot: Slot(0),
-                    mode: Mode::Exclusive,
-                    token: *token,
-                    delay: part.delay.millis(),
-                    inherited: self.past.inherited(&part.lock),
-                });
-                let grant_index = self.base.get() + since.0;
-                Ok(Reply::Granted(Grant {
-                    acquisition: known.id,
-                    grant_index,
-                    parts: parts.into_iter().collect(),
-                    hold_max: None,
-                    progress_every: None,
-                }))
-            }
-            State::Ended { how, token } => {
-                let superseded = token.and(lock).and_then(|lock| self.shown(lock));
+            State::Holds => Ok(Reply::Granted(self.told(known))),
+            State::Ended { how, at } => {
+                let last = known.holds.iter().find(|hold| hold.end.is_some_and(|(_, end)| end == *at));
+                let superseded = last.and_then(|hold| self.shown(&hold.lock, hold.slot));
                 Err(Refusal::AlreadyEnded { ended: *how, superseded })
             }
             State::Refused(refusal) => Err(refusal.clone()),
         }
     }
 
-    fn room_for_outcome(&self, session: SessionId) -> Result<(), Refusal> {
+    pub(super) fn room_for_outcome(&self, session: SessionId) -> Result<(), Refusal> {
         let mark = self.session(session).map_or(RequestNumber(0), |session| session.mark);
         let known = self.requests.iter().filter(|r| r.id.session == session && r.id.number >= mark).count();
         let max = self.limits.outcomes_per_session_max;
@@ -96,95 +124,148 @@ impl Reference {
         Ok(())
     }
 
-    /// Whether a new request may wait, if only until the end of this entry.
-    fn fate(&self, request: &Acquire, session: SessionId) -> Result<(), Refusal> {
-        let lock = &request.parts[0].lock;
-        let full = |limit, max| Err(Refusal::LimitReached { limit, max });
-        let open = self.requests.iter().filter(|r| r.id.session == session && r.is_open()).count();
-        if open >= self.limits.acquisitions_per_session_max as usize {
-            return full(LimitName::AcquisitionsPerSession, self.limits.acquisitions_per_session_max.into());
+    /// Whether a new request may wait, if only until the end of this entry; its parts as the rules make them.
+    fn fate(&self, request: &Acquire, id: AcquisitionId) -> Result<Vec<AcquirePart>, Refusal> {
+        let full = |limit, max: u64| Err(Refusal::LimitReached { limit, max });
+        let open = self.requests.iter().filter(|r| r.id.session == id.session && r.is_open()).count();
+        let max = self.limits.acquisitions_per_session_max;
+        if open >= max as usize {
+            return full(LimitName::AcquisitionsPerSession, max.into());
         }
+        let parts = request.parts.iter().map(|part| self.ruled(part)).collect::<Result<Vec<_>, _>>()?;
         let locks = self.locks();
-        if !locks.contains(lock) {
-            let room = (locks.len() as u64) < self.limits.locks_max;
-            return if room { Ok(()) } else { full(LimitName::Locks, self.limits.locks_max) };
-        }
-        let waiting = self.waiters(lock).len() as u32;
-        if request.wait == Wait::Try {
-            if let Some(holder) = self.shown(lock) {
-                return Err(Refusal::Held { holder, waiting });
+        let mut new = 0;
+        for part in &parts {
+            match self.capacity(&part.lock) {
+                None => {
+                    new += 1;
+                    if locks.len() as u64 + new > self.limits.locks_max {
+                        return full(LimitName::Locks, self.limits.locks_max);
+                    }
+                }
+                Some(_) => self.suits(part)?,
             }
-            if let Some(delay) = self.delay(lock) {
-                let began = self.base.get() + delay.began.0;
-                return Err(Refusal::InLockDelay { began, delay: delay.delay, ended: delay.ended });
-            }
-            return Err(Refusal::Queue { waiting });
         }
-        if waiting >= self.limits.waiters_per_lock_max {
-            return full(LimitName::WaitersPerLock, self.limits.waiters_per_lock_max.into());
+        let fits = |part: &AcquirePart| self.waiters(&part.lock).is_empty() && self.room(part).is_some();
+        if let Some(part) = parts.iter().find(|part| !fits(part)) {
+            if request.wait == Wait::Try {
+                return Err(self.why_not(part));
+            }
+            let max = self.limits.waiters_per_lock_max;
+            if parts.iter().any(|part| self.waiters(&part.lock).len() as u32 >= max) {
+                return full(LimitName::WaitersPerLock, max.into());
+            }
+            if let Some(owner) = &request.owner
+                && self.version.0 >= 2
+            {
+                let mut after = self.clone();
+                after.requests.push(self.arrived(
+                    id,
+                    request,
+                    &Terms::default(),
+                    State::Waits,
+                    parts.clone(),
+                ));
+                if after.is_in_cycle(&(id.session, owner.clone())) {
+                    return Err(Refusal::WouldDeadlock(Cycle { steps: Vec::new() }));
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Whether a part names the capacity in use, and no more permits than that.
+    pub(super) fn suits(&self, part: &AcquirePart) -> Result<(), Refusal> {
+        match self.capacity(&part.lock) {
+            Some(lock) if lock.slots != part.capacity && !(lock.set && part.capacity > 1) => {
+                Err(Refusal::CapacityDiffers { lock: lock.slots, asked: part.capacity })
+            }
+            Some(lock) if lock.slots < part.permits => {
+                Err(Refusal::TooManyPermits { capacity: lock.slots, permits: part.permits })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rule of the longest prefix.
+    pub(super) fn rule(&self, lock: &LockName) -> Option<&(LockPrefix, DelayRule)> {
+        let fit = self.rules.iter().filter(|(prefix, _)| lock.as_str().starts_with(prefix.as_str()));
+        fit.max_by_key(|(prefix, _)| prefix.as_str().len())
+    }
+
+    /// A part with the delay and the guards that the rule of its prefix gives it.
+    fn ruled(&self, part: &AcquirePart) -> Result<AcquirePart, Refusal> {
+        let mut part = part.clone();
+        if let Some((prefix, rule)) = self.rule(&part.lock) {
+            match part.delay {
+                LockDelay::Named(delay) if delay < rule.least || delay > rule.most => {
+                    let (least, most) = (rule.least, rule.most);
+                    return Err(Refusal::DelayOutOfBounds { prefix: prefix.clone(), least, most });
+                }
+                LockDelay::Named(_) => {}
+                LockDelay::Default(delay) => {
+                    part.delay = LockDelay::Default(delay.clamp(rule.least, rule.most));
+                }
+            }
+            if part.fenced_by.is_empty() {
+                part.fenced_by.clone_from(&rule.fenced_by);
+            }
+        }
+        Ok(part)
+    }
+
+    fn well_formed(&self, request: &Acquire, terms: &Terms, number: RequestNumber) -> Result<(), Refusal> {
+        let bad = |what| Err(Refusal::BadArgument(what));
+        if number.0 == 0 {
+            return bad(BadArgument::NumberZero);
+        }
+        if request.parts.is_empty() || request.parts.len() > 64 {
+            return bad(BadArgument::Parts);
+        }
+        if let Wait::Bounded(Millis(bound)) = request.wait
+            && (bound == 0 || bound > 86_400_000)
+        {
+            return bad(BadArgument::Wait);
+        }
+        for deadline in terms.hold_max.iter().chain(&terms.progress_every) {
+            if deadline.0 < 1_000 || deadline.0 > 30 * 86_400_000 {
+                return bad(BadArgument::Deadline);
+            }
+        }
+        for (at, part) in request.parts.iter().enumerate() {
+            let wrong = if request.parts[..at].iter().any(|earlier| earlier.lock == part.lock) {
+                Some(BadArgument::LockTwice)
+            } else if part.capacity == 0 || part.capacity > 10_000 {
+                Some(BadArgument::Capacity)
+            } else if part.permits == 0 || part.permits > part.capacity {
+                Some(BadArgument::Permits)
+            } else if part.delay.millis().0 > 60_000 {
+                Some(BadArgument::LockDelay)
+            } else if part.fenced_by.len() > 16 {
+                Some(BadArgument::Guards)
+            } else {
+                None
+            };
+            if let Some(what) = wrong {
+                return bad(what);
+            }
+            match (part.mode, part.capacity) {
+                (Mode::Shared, _) if self.version.0 < 2 => return Err(Refusal::NotYet(NotYet::SharedMode)),
+                (_, 2..) if self.version.0 < 2 => return Err(Refusal::NotYet(NotYet::Semaphores)),
+                (Mode::Shared, 2..) => return bad(BadArgument::Mode),
+                _ => {}
+            }
+        }
+        if request.parts.len() > 1 && self.version.0 < 2 {
+            return Err(Refusal::NotYet(NotYet::SeveralLocks));
         }
         Ok(())
     }
+}
 
-    pub(super) fn release(&mut self, release: &Release) -> Result<Reply, Refusal> {
-        let id = release.acquisition;
-        let named = release.part.as_ref().filter(|part| part.1 == Slot(0)).map(|part| part.0.clone());
-        let session = self.heard(id.session, named.as_ref())?;
-        let (mark, highest) = (session.mark, session.highest);
-        let others = || {
-            let holder = named.as_ref().and_then(|lock| self.shown(lock));
-            Refusal::NotHeld { superseded: holder.filter(|holder| holder.acquisition != id) }
-        };
-        let at = self.requests.iter().position(|r| r.id == id && (r.is_open() || id.number >= mark));
-        let Some(at) = at else {
-            let passed = id.number < mark && id.number <= highest;
-            return if passed { Ok(Reply::Released(Ended::Forgotten)) } else { Err(others()) };
-        };
-        let request = &self.requests[at];
-        let lock = request.part().map(|part| part.lock.clone());
-        let is_named = release.part.is_none() || (named.is_some() && named == lock);
-        match &request.state {
-            State::Holds { token, .. } if is_named && *token == release.token => {
-                self.end(at, Ended::Released);
-                Ok(Reply::Released(Ended::Released))
-            }
-            State::Ended { how, token } if is_named && *token == Some(release.token) => match how {
-                Ended::Released | Ended::Cancelled => Ok(Reply::Released(*how)),
-                _ => {
-                    Err(Refusal::AlreadyEnded { ended: *how, superseded: lock.and_then(|l| self.shown(&l)) })
-                }
-            },
-            _ => Err(others()),
-        }
-    }
-
-    pub(super) fn cancel(&mut self, id: AcquisitionId) -> Result<Reply, Refusal> {
-        let mark = self.heard(id.session, None)?.mark;
-        let known = self.requests.iter().position(|r| r.id == id && (r.is_open() || id.number >= mark));
-        if let Some(at) = known {
-            let met = match &self.requests[at].state {
-                State::Waits => CancelMet::Waiting,
-                State::Holds { .. } => CancelMet::Holding,
-                State::Ended { how, .. } => CancelMet::Ended(*how),
-                State::Refused(_) => CancelMet::Ended(Ended::Refused),
-            };
-            self.end(at, Ended::Cancelled);
-            return Ok(Reply::Cancelled(met));
-        }
-        if id.number == RequestNumber(0) {
-            return Err(Refusal::BadArgument(BadArgument::NumberZero));
-        }
-        if id.number < mark {
-            return Ok(Reply::Cancelled(CancelMet::Ended(Ended::Forgotten)));
-        }
-        self.room_for_outcome(id.session)?;
-        if let Some(session) = self.sessions.iter_mut().find(|session| session.id == id.session) {
-            session.highest = session.highest.max(id.number);
-        }
-        let state = State::Ended { how: Ended::Cancelled, token: None };
-        self.requests.push(Request { id, content: None, state });
-        Ok(Reply::Cancelled(CancelMet::NotArrived))
-    }
+/// Whether two copies of a request ask the same.
+fn same(known: &(Acquire, Terms), again: (&Acquire, &Terms)) -> bool {
+    content(&known.0) == content(again.0) && known.1 == *again.1
 }
 
 /// What must be the same in every copy of a request.
@@ -196,31 +277,4 @@ fn content(request: &Acquire) -> Acquire {
         }
     }
     content
-}
-
-fn well_formed(request: &Acquire, number: RequestNumber) -> Result<(), Refusal> {
-    let [part] = request.parts.as_slice() else {
-        let what = if number.0 == 0 { BadArgument::NumberZero } else { BadArgument::Parts };
-        let none = number.0 == 0 || request.parts.is_empty();
-        return Err(if none { Refusal::BadArgument(what) } else { Refusal::NotYet(NotYet::SeveralLocks) });
-    };
-    let wrong = match request.wait {
-        _ if number.0 == 0 => Some(BadArgument::NumberZero),
-        Wait::Bounded(Millis(0)) => Some(BadArgument::Wait),
-        Wait::Bounded(Millis(bound)) if bound > 86_400_000 => Some(BadArgument::Wait),
-        _ if part.capacity == 0 || part.capacity > 10_000 => Some(BadArgument::Capacity),
-        _ if part.permits == 0 || part.permits > part.capacity => Some(BadArgument::Permits),
-        _ if part.delay.millis().0 > 60_000 => Some(BadArgument::LockDelay),
-        _ => None,
-    };
-    if let Some(what) = wrong {
-        return Err(Refusal::BadArgument(what));
-    }
-    if part.mode == Mode::Shared {
-        return Err(Refusal::NotYet(NotYet::SharedMode));
-    }
-    if part.capacity > 1 {
-        return Err(Refusal::NotYet(NotYet::Semaphores));
-    }
-    Ok(())
 }

@@ -4,6 +4,7 @@
 //! snapshots would be misread after an upgrade: add a version, do not change the files. `PALISADE_WRITE_FIXTURES=1`
 //! writes the files of a new version.
 
+mod later;
 mod samples;
 
 use std::fs;

@@ -11,12 +11,16 @@ use palisade_core::ids::{
     WallTime,
 };
 use palisade_core::limits::Limits;
+use palisade_core::lock::SlotState;
 use palisade_core::mode::Mode;
+use palisade_core::reply::Reply;
 use palisade_core::table::LockTable;
 use palisade_core::token::{Token, TokenBase};
 
+use super::later;
+
 /// Kinds of command.
-pub(super) const KINDS: usize = 12;
+pub(super) const KINDS: usize = 28;
 
 /// A new kind has no place here until it has a number, and then a sample.
 pub(super) fn kind(envelope: &Envelope) -> usize {
@@ -52,11 +56,11 @@ pub(super) fn kind(envelope: &Envelope) -> usize {
     }
 }
 
-fn id(session: u64, number: u64) -> AcquisitionId {
+pub(super) fn id(session: u64, number: u64) -> AcquisitionId {
     AcquisitionId { session: SessionId(session), number: RequestNumber(number) }
 }
 
-fn lock(name: &str) -> LockName {
+pub(super) fn lock(name: &str) -> LockName {
     LockName::new(name).expect("a lock name")
 }
 
@@ -64,7 +68,7 @@ fn envelope(command: Command) -> Envelope {
     Envelope { wall: WallTime(1_790_000_000_123_456), node: NodeId(0x0102_0304_0506_0708), command }
 }
 
-fn found() -> Found {
+pub(super) fn found() -> Found {
     let member = |node, name: &str| Member { node: NodeId(node), name: NodeName::new(name).expect("a name") };
     Found {
         cluster: ClusterId(*b"cluster-id-bytes"),
@@ -87,7 +91,7 @@ fn found() -> Found {
     }
 }
 
-fn acquire(session: u64, number: Option<u64>, name: &str, wait: Wait) -> Acquire {
+pub(super) fn acquire(session: u64, number: Option<u64>, name: &str, wait: Wait) -> Acquire {
     let part = AcquirePart {
         lock: lock(name),
         mode: Mode::Exclusive,
@@ -106,7 +110,7 @@ fn acquire(session: u64, number: Option<u64>, name: &str, wait: Wait) -> Acquire
     }
 }
 
-fn open(secret: u8, client: &str) -> OpenSession {
+pub(super) fn open(secret: u8, client: &str) -> OpenSession {
     OpenSession {
         secret: SecretHash([secret; 32]),
         owner: Principal::anonymous(),
@@ -166,16 +170,37 @@ pub(super) fn commands() -> Vec<(String, Envelope)> {
         ("publish_key", Command::PublishKey(key)),
         ("set_history", Command::SetHistory(HistorySizes { expired_max: 110, others_max: 111 })),
     ];
-    samples.into_iter().map(|(name, command)| (name.to_owned(), envelope(command))).collect()
+    let all = samples.into_iter().chain(later::commands());
+    all.map(|(name, command)| (name.to_owned(), envelope(command))).collect()
 }
 
-fn part(name: &str) -> AcquirePart {
+pub(super) fn part(name: &str) -> AcquirePart {
     acquire(0, None, name, Wait::Try).parts.remove(0)
+}
+
+/// Something of everything that a table can know.
+pub(super) fn table() -> LockTable {
+    let (mut table, mut index) = first();
+    for command in later::entries(1 << 40, index) {
+        index += 1;
+        let applied = table.apply(LogIndex(index), &envelope(command));
+        let refused = matches!(applied.reply, Reply::Refused(_));
+        assert!(!refused, "entry {index} of the sample: {:?}", applied.reply);
+    }
+    let kept = table.locks().flat_map(|(_, lock)| lock.slots.values()).any(|slot| match slot {
+        SlotState::Delayed(delay) => delay.kept_for.is_some() && delay.confirmed.len() == 1,
+        SlotState::Held(_) => false,
+    });
+    assert!(kept, "a slot is kept");
+    assert!(table.locks().any(|(_, lock)| lock.capacity_set && lock.slots.len() == 3));
+    assert!(table.sessions().any(|(_, session)| session.took_over.is_some()));
+    assert_eq!((table.delay_rules().len(), table.ticks().count), (1, 1));
+    table
 }
 
 /// Founded and led; with sessions live, closed and expired; locks held, awaited and in lock-delay; and outcomes of
 /// requests that were granted, refused, cancelled and timed out.
-pub(super) fn table() -> LockTable {
+fn first() -> (LockTable, u64) {
     let mut table = LockTable::new();
     let mut index = 0;
     let mut apply = |command| {
@@ -221,5 +246,5 @@ pub(super) fn table() -> LockTable {
         table.ended_session(SessionId(closed)).is_some() && table.ended_session(SessionId(expired)).is_some()
     );
     assert_eq!((table.session_count(), table.keys().len()), (2, 3));
-    table
+    (table, index)
 }

@@ -37,7 +37,7 @@ proptest.workspace = true
 TOML
 sed -i 's|^members = \[|members = ["proof", |' Cargo.toml
 log=$copy/log
-noticed='(the reply to|what|two replicas answered|the token of|who (holds|waits for)|the copy that|.* of Presented|after) .{0,60}'
+noticed='(the reply to|what|how|two replicas answered|the token of|who (holds|waits for)|the copy that|.* of Presented|after) .{0,60}'
 
 check() {
     PALISADE_PROPERTY_CASES=$cases RUST_BACKTRACE=0 cargo test --quiet --package proof --lib > "$log" 2>&1

@@ -39,7 +39,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let feed = client.fence_feed(&LockPrefix::new("")?);
     feed.reached(0).await;
     let cluster = client.status(false).await?.cluster_id.parse()?;
-    let orders = listening(Guard::new(MemoryResource::new(Vec::new()), Scope::new(cluster, lock.clone())), feed);
+    let orders =
+        listening(Guard::new(MemoryResource::new(Vec::new()), Scope::new(cluster, lock.clone())), feed);
     tokio::task::spawn_blocking(move || answer(&orders, &lock)).await??;
     Ok(())
 }

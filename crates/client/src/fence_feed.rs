@@ -128,7 +128,7 @@ impl FenceFeed {
     }
 
     /// What the lock-delays that are open ask of a guard.
-    pub(crate) fn asked_of(&self, guard: &GuardName) -> Vec<Asked> {
+    pub fn asked_of(&self, guard: &GuardName) -> Vec<Asked> {
         let state = self.shared.state.read();
         state.asked.values().filter(|asked| asked.guards.contains(guard)).cloned().collect()
     }

@@ -46,7 +46,7 @@ impl Telling for Watching {
     fn entry(filter: &Filter, entry: &Happened) -> Option<v1::WatchEntry> {
         let watched = entry.events.iter().filter(|event| filter.concerns(event.lock.as_str()));
         let events: Vec<_> = watched.map(convert::watch::event).collect();
-        (!events.is_empty()).then(|| v1::WatchEntry { index: entry.index, wall_us: entry.wall.0, events })
+        (!events.is_empty()).then_some(v1::WatchEntry { index: entry.index, wall_us: entry.wall.0, events })
     }
 
     fn entries(incarnation: String, entries: Vec<v1::WatchEntry>) -> v1::WatchMessage {

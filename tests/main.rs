@@ -4,7 +4,6 @@
 mod cli;
 mod doors;
 mod faults;
-mod fences;
 mod formats;
 mod http;
 mod live;

@@ -39,7 +39,11 @@ fn main() -> ExitCode {
     }
     log(&cli);
     let ended = run(&cli);
-    let wrapper = matches!(cli.command, Command::Lock(_));
+    let wrapper = match &cli.command {
+        Command::Lock(_) => true,
+        Command::Elect(arguments) => !arguments.observe,
+        _ => false,
+    };
     match ended {
         Ok(exit) => exit,
         Err(failure) => {
@@ -58,6 +62,8 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
             Command::Serve(arguments) => commands::serve::run(arguments).await,
             Command::Dev(arguments) => commands::dev::run(arguments).await,
             Command::Lock(arguments) => commands::lock::run(&cli.globals, arguments).await,
+            Command::Elect(arguments) => commands::elect::run(&cli.globals, arguments).await,
+            Command::Admin(command) => commands::admin::run(&cli.globals, command).await,
             Command::Check(arguments) => commands::check::run(&cli.globals, arguments).await,
             Command::Status(arguments) => commands::status::run(&cli.globals, arguments).await,
             Command::Locks(arguments) => commands::locks::run(&cli.globals, arguments).await,
@@ -93,7 +99,7 @@ fn usage(error: &clap::Error) -> Exit {
     let mut typed = std::env::args_os().skip(1).take_while(|word| word != "--");
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::OK,
-        _ if typed.any(|word| word == "lock") => Exit::FAILED,
+        _ if typed.any(|word| word == "lock" || word == "elect") => Exit::FAILED,
         _ => Exit::USAGE,
     }
 }

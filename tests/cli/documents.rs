@@ -9,11 +9,13 @@ use serde_json::Value;
 use super::palisade;
 use crate::live::{Live, name};
 
-/// They run something, or go on: what the watch, the bench, the demo, the drill and conform tell is looked at where they are run.
-const SILENT: [&str; 12] = [
+/// They run something, or go on: what the watch, the bench, the elections, the operator's commands, the demo, the drill and conform tell is looked at where they are run.
+const SILENT: [&str; 14] = [
     "serve",
     "dev",
     "lock",
+    "elect",
+    "admin",
     "watch",
     "storage",
     "bench",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use palisade_client::Client;
 
-use super::wrapper::{Wrapper, code};
+use super::wrapper::{WRAPPERS, Wrapper, code, code_of};
 use crate::live::{Live, eventually, holder, name};
 
 async fn is_held(client: &Client, lock: &str) -> bool {
@@ -29,9 +29,9 @@ async fn the_wrapper_returns_what_its_command_returned_or_why_it_did_not_run() {
         (&["jobs", "--ttl", "1s", "--", "true"], 125),
         (&["jobs", "--lock-delay", "61s", "--", "true"], 125),
     ];
-    for (arguments, expected) in table {
-        assert_eq!(code(&live, arguments).await, Some(expected), "{arguments:?}");
-        assert!(!is_held(&client, "jobs").await, "released by {arguments:?}");
+    for (wrapper, (arguments, expected)) in WRAPPERS.into_iter().flat_map(|w| table.map(|t| (w, t))) {
+        assert_eq!(code_of(wrapper, &live, arguments).await, Some(expected), "{wrapper} {arguments:?}");
+        assert!(!is_held(&client, "jobs").await, "released by {wrapper} {arguments:?}");
     }
     client.close().await;
 }

@@ -1,10 +1,10 @@
-//! Signals to `palisade lock`: passed on while the command runs, the end of the wait before.
+//! Signals to `palisade lock` and `elect`: passed on while the command runs, the end of the wait before.
 
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::wrapper::Wrapper;
+use super::wrapper::{WRAPPERS, Wrapper};
 use crate::live::{Live, eventually, hold, name};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,16 +17,18 @@ async fn signals_are_passed_on_to_the_command() {
         ("QUIT", Signal::QUIT, 44),
         ("USR1", Signal::USR1, 45),
     ];
-    for (word, signal, expected) in signals {
+    for (wrapper, (word, signal, expected)) in WRAPPERS.into_iter().flat_map(|w| signals.map(|s| (w, s))) {
         let script = format!("trap 'exit {expected}' {word}; echo ready; while :; do sleep 0.05; done");
-        let mut wrapper = Wrapper::start(&live, &["jobs", "--", "sh", "-c", &script]);
+        let mut wrapper = Wrapper::start_as(wrapper, &live, &["jobs", "--", "sh", "-c", &script]);
         assert_eq!(wrapper.line().await.as_deref(), Some("ready"));
         wrapper.signal(signal);
         assert_eq!(wrapper.code().await, Some(expected), "{word}");
     }
     // A command that does not catch it ends by it.
-    for (signal, expected) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        let mut wrapper = Wrapper::start(&live, &["jobs", "--", "sh", "-c", "echo ready; exec sleep 1000"]);
+    let ends = [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)];
+    for (wrapper, (signal, expected)) in WRAPPERS.into_iter().flat_map(|w| ends.map(|e| (w, e))) {
+        let mut wrapper =
+            Wrapper::start_as(wrapper, &live, &["jobs", "--", "sh", "-c", "echo ready; exec sleep 1000"]);
         assert_eq!(wrapper.line().await.as_deref(), Some("ready"));
         wrapper.signal(signal);
         assert_eq!(wrapper.code().await, Some(expected));
@@ -39,10 +41,9 @@ async fn a_signal_ends_the_wait_and_leaves_nothing_in_the_queue() {
     let client = live.client(Duration::from_secs(60));
     let session = client.open_session().await.unwrap();
     let guard = hold(&session, "jobs").await;
-    for (signal, expected) in
-        [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129), (Signal::QUIT, 131)]
-    {
-        let mut waiting = Wrapper::start(&live, &["jobs", "--", "echo", "it ran"]);
+    let ends = [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129), (Signal::QUIT, 131)];
+    for (wrapper, (signal, expected)) in WRAPPERS.into_iter().flat_map(|w| ends.map(|e| (w, e))) {
+        let mut waiting = Wrapper::start_as(wrapper, &live, &["jobs", "--", "echo", "it ran"]);
         let queued = async || (client.lock_view(guard.lock()).await.unwrap().queue.len() == 1).then_some(());
         eventually("it waits", queued).await;
         waiting.signal(signal);

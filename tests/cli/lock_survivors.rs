@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal};
 
-use super::wrapper::{Wrapper, alive};
+use super::wrapper::{WRAPPERS, Wrapper, alive};
 use crate::live::{Live, eventually, holder, name};
 
 /// How the wrapper meets its end.
@@ -33,10 +33,10 @@ async fn nothing_of_the_command_s_group_survives_however_the_wrapper_ends() {
         (End::Told(Signal::QUIT), 131),
         (End::Loss, 123),
     ];
-    for (end, expected) in table {
+    for (wrapper, (end, expected)) in WRAPPERS.into_iter().flat_map(|w| table.map(|t| (w, t))) {
         let arguments =
             ["jobs", "--ttl", "2s", "--lock-delay", "0s", "--kill-after", "300ms", "--", "sh", "-c", FAMILY];
-        let mut wrapper = Wrapper::start(&live, &arguments);
+        let mut wrapper = Wrapper::start_as(wrapper, &live, &arguments);
         let group = wrapper.process().await;
         eventually("its family is there", async || (members(group) >= 3).then_some(())).await;
         match end {
@@ -65,6 +65,12 @@ fn members(group: Pid) -> usize {
 async fn a_killed_wrapper_leaves_no_command_and_its_file_goes_with_the_next() {
     let live = Live::start(1).await;
     let script = "echo $$; echo $PALISADE_SEQUENCER_FILE; exec sleep 1000";
+    let mut leader = Wrapper::start_as("elect", &live, &["scheduler", "--", "sh", "-c", script]);
+    let led = leader.process().await;
+    leader.kill().await;
+    eventually("the leader's command is gone", async || (alive(|pid, _| pid == led) == 0).then_some(()))
+        .await;
+
     let mut wrapper = Wrapper::start(&live, &["jobs", "--", "sh", "-c", script]);
     let command = wrapper.process().await;
     let file = PathBuf::from(wrapper.line().await.unwrap());

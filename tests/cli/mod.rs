@@ -1,14 +1,17 @@
 //! The program as its users meet it: a process with arguments, streams and an exit code.
 
+mod admin;
 mod bench;
 mod conform;
 mod demo;
 mod documents;
 mod drill;
+mod elect;
 mod exec_child;
 mod lock_codes;
 mod lock_environment;
 mod lock_loss;
+mod lock_modes;
 mod lock_signals;
 mod lock_survivors;
 mod pages;

@@ -7,6 +7,7 @@ fn a_wrapper_command_keeps_the_small_codes_for_its_command() {
     let code = |arguments: &[&str]| palisade().args(arguments).output().unwrap().status.code();
     assert_eq!(code(&["lock", "nightly", "--no-such-flag", "--", "true"]), Some(125));
     assert_eq!(code(&["lock", "nightly"]), Some(125));
+    assert_eq!(code(&["elect", "nightly"]), Some(125));
     assert_eq!(code(&["who"]), Some(2));
     assert_eq!(code(&["who", "--help"]), Some(0));
 }

@@ -17,11 +17,19 @@ pub(super) struct Wrapper {
 impl Wrapper {
     /// Starts `palisade lock` with these arguments against a cluster.
     pub(super) fn start(live: &Live, arguments: &[&str]) -> Self {
+        Self::start_as("lock", live, arguments)
+    }
+
+    /// Starts one of the commands that run another one.
+    pub(super) fn start_as(command: &str, live: &Live, arguments: &[&str]) -> Self {
+        let wrapper = command;
         // What runs in the background of a shell ignores INT and QUIT, and the wrapper respects what it inherits.
         let mut command = Command::new("env");
         command.env_remove("PALISADE_ENDPOINTS").env_remove("PALISADE_SEQUENCER");
         command.args(["--default-signal=INT,QUIT,HUP,TERM", env!("CARGO_BIN_EXE_palisade")]);
-        command.args(["--quiet", "--endpoints", &live.cluster.endpoints().join(","), "lock"]).args(arguments);
+        command
+            .args(["--quiet", "--endpoints", &live.cluster.endpoints().join(","), wrapper])
+            .args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut command = tokio::process::Command::from(command);
         let mut child = command.kill_on_drop(true).spawn().unwrap();
@@ -56,9 +64,17 @@ impl Wrapper {
     }
 }
 
+/// The commands that run another one under a lock, and do as the same tables say.
+pub(super) const WRAPPERS: [&str; 2] = ["lock", "elect"];
+
 /// Runs `palisade lock` to its end.
 pub(super) async fn code(live: &Live, arguments: &[&str]) -> Option<i32> {
     Wrapper::start(live, arguments).code().await
+}
+
+/// Runs one of the wrappers to its end.
+pub(super) async fn code_of(command: &str, live: &Live, arguments: &[&str]) -> Option<i32> {
+    Wrapper::start_as(command, live, arguments).code().await
 }
 
 /// Processes that are neither gone nor zombies, by what is asked of (process, its group).

@@ -4,7 +4,7 @@ use palisade_core::command::{Acquire, AcquirePart, LockDelay, Terms, Wait};
 use palisade_core::ids::{AcquisitionId, LockName, LockPrefix, LogIndex, Millis, RequestNumber, SessionId};
 use palisade_core::lock::DelayRule;
 use palisade_core::mode::Mode;
-use palisade_core::reply::{BadArgument, Cycle, Ended, LimitName, NotYet, Refusal, Reply};
+use palisade_core::reply::{BadArgument, Cycle, LimitName, NotYet, Refusal, Reply};
 
 use super::reference::{Capacity, Happened, Reference, Request, State};
 

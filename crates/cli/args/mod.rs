@@ -1,5 +1,6 @@
 //! Arguments as they are typed.
 
+mod lock;
 mod values;
 
 use std::ffi::OsString;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::admin::AdminCommand;
 use crate::commands::again::AgainArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::completions::CompletionsArgs;
@@ -23,9 +25,9 @@ use crate::commands::sessions::SessionsArgs;
 use crate::commands::storage::StorageArgs;
 use crate::commands::top::TopArgs;
 use crate::commands::watch::FromPosition;
-use crate::exit::Exit;
 use crate::topics;
 
+pub(crate) use self::lock::{ElectArgs, LockArgs, UnderLockArgs};
 pub(crate) use self::values::{duration, member};
 
 /// A lock service whose locks are safe to lose: every grant bears a fencing token, and the resource refuses an older one.
@@ -108,8 +110,10 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Show what happens to a paused holder's write, with real processes
     Demo(DemoArgs),
-    /// Run a command while holding a lock
+    /// Run a command while holding a lock, or several
     Lock(LockArgs),
+    /// Run a command while being the leader, or watch who is
+    Elect(ElectArgs),
     /// Is a sequencer still good? The exit code is the answer
     Check(CheckArgs),
     /// How the cluster is
@@ -145,6 +149,9 @@ pub(crate) enum Command {
     Conform(ConformArgs),
     /// Is your own command's late write refused? Pauses it past its lease, and lets another in
     Drill(DrillArgs),
+    /// What an operator does: break a lock, end a session, bound lock-delays, set limits
+    #[command(subcommand)]
+    Admin(AdminCommand),
     /// What keeps the data of a stopped node
     Storage(StorageArgs),
     /// What a fencing token is for
@@ -163,76 +170,6 @@ pub(crate) enum Command {
     #[command(hide = true)]
     ExecChild(ExecChildArgs),
 }
-
-/// `palisade lock`
-#[derive(Debug, Args)]
-#[command(
-    override_usage = "palisade lock [OPTIONS] NAME -- COMMAND [ARGUMENT]...",
-    after_help = "Exit codes: the command's own; 123 the lock was lost while the command ran, 124 not acquired in time, \
-                  125 palisade failed, 126 the command cannot be run, 127 there is no such command, 128+n ended by signal n.",
-    after_long_help = LOCK_HELP
-)]
-pub(crate) struct LockArgs {
-    /// The lock
-    pub(crate) name: String,
-    /// Wait at most so long (30s, 5m); without it, as long as it takes
-    #[arg(short, long, value_name = "DURATION", value_parser = duration, conflicts_with = "nonblock")]
-    pub(crate) wait: Option<Duration>,
-    /// Do not wait at all
-    #[arg(short, long)]
-    pub(crate) nonblock: bool,
-    /// Exit code when the lock was not acquired in time
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = Exit::NOT_ACQUIRED.code())]
-    pub(crate) conflict_exit_code: u8,
-    /// Lease: how long the cluster keeps the lock for a holder that it does not hear from (2s to 24h)
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
-    pub(crate) ttl: Duration,
-    /// How long the lock stays closed if this holder's lease expires (0s to 60s); without it, the cluster's default
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) lock_delay: Option<Duration>,
-    /// From SIGTERM to SIGKILL when the command must be stopped
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
-    pub(crate) kill_after: Duration,
-    /// Who holds the lock, as others are told; host and process id without it
-    #[arg(long, value_name = "NAME", env = "PALISADE_CLIENT_NAME")]
-    pub(crate) client_name: Option<String>,
-    /// Leave the command in this process group, so that it can read the terminal. What it started is then not stopped with it
-    #[arg(long)]
-    pub(crate) foreground: bool,
-    /// The command and its arguments, run without a shell
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
-}
-
-const LOCK_HELP: &str = "\
-Examples:
-  palisade lock nightly -- ./report.sh
-  palisade lock nightly --nonblock -- ./report.sh
-  palisade lock orders/shard-7 --wait 30s --ttl 5s -- ./compact --shard 7
-
-The command runs without a shell, in a process group of its own. Signals are passed on to that group. When the lock is
-lost the group gets SIGTERM and, after --kill-after, SIGKILL. What the command left running is ended before the lock is
-released. Being stopped comes too late for what is already on its way: hand PALISADE_TOKEN or the sequencer to the
-resource, and let it refuse.
-
-Environment of the command:
-  PALISADE_LOCK                    the lock's name
-  PALISADE_TOKEN                   its fencing token
-  PALISADE_SEQUENCER               the signed proof, a JWT
-  PALISADE_SEQUENCER_FILE          a private file with the same, removed when the lock is lost
-  PALISADE_SESSION                 the session that holds it
-  PALISADE_ENDPOINTS               the nodes
-  PALISADE_SAFE_UNTIL_BOOTTIME_NS  until when the lease was sure at the start, by CLOCK_BOOTTIME
-  PALISADE_LOST_FD                 a descriptor that reaches its end when the lock is lost;
-                                   in a shell: cat /dev/fd/$PALISADE_LOST_FD
-
-Exit codes:
-  the command's own code, or 128+n when signal n ended it
-  123  the lock was lost while the command ran
-  124  not acquired in time (-E changes it)
-  125  palisade itself failed
-  126  the command cannot be run
-  127  there is no such command";
 
 /// `palisade check`
 #[derive(Debug, Args)]
@@ -389,7 +326,7 @@ mod tests {
             Cli::try_parse_from(["palisade", "lock", "nightly", "-n", "--", "sh", "-c", "exit 3"]).unwrap();
         let Command::Lock(lock) = cli.command else { panic!("another command") };
         assert_eq!(lock.command, ["sh", "-c", "exit 3"]);
-        assert!(lock.nonblock);
+        assert!(lock.under.nonblock);
         assert!(
             Cli::try_parse_from(["palisade", "lock", "nightly", "-n", "-w", "1s", "--", "true"]).is_err()
         );

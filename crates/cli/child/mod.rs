@@ -9,6 +9,7 @@
 
 mod exec;
 mod group;
+mod scratch;
 mod shown;
 mod signals;
 
@@ -28,6 +29,7 @@ use crate::exit::Exit;
 
 pub(crate) use self::exec::exec;
 pub(crate) use self::group::stands;
+pub(crate) use self::scratch::Scratch;
 pub(crate) use self::shown::{Shown, Told};
 pub(crate) use self::signals::Signals;
 
@@ -161,14 +163,7 @@ mod tests {
     use super::*;
 
     fn told() -> Told {
-        Told {
-            lock: "nightly".into(),
-            token: 813,
-            session: 800,
-            sequencer: "a.b.c".into(),
-            endpoints: vec!["127.0.0.1:7170".into()],
-            safe_until_boottime_ns: 1,
-        }
+        Told { token: 813, ..Told::example() }
     }
 
     /// A shell script in a process group of its own, with what a command is told.

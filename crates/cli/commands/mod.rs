@@ -1,5 +1,6 @@
 //! One file for each command, and what they share: the client, and how failures become exit codes.
 
+pub(crate) mod admin;
 pub(crate) mod again;
 pub(crate) mod bench;
 pub(crate) mod check;
@@ -9,6 +10,7 @@ pub(crate) mod conform;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod drill;
+pub(crate) mod elect;
 pub(crate) mod explain;
 pub(crate) mod history;
 pub(crate) mod lock;
@@ -19,6 +21,7 @@ pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod storage;
 pub(crate) mod top;
+mod under;
 mod view;
 pub(crate) mod watch;
 pub(crate) mod who;

@@ -5,11 +5,10 @@
 //!
 //! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`lock`], [`queue`], [`table`].
 //! [`history`], `invariants`. Words: [`ids`], [`mode`], [`token`], [`payload`], [`limits`]. Towards the resource: [`sequencer`],
-//! [`sequencer_text`], [`signed_floor`], [`floors`], [`holding`].
+//! [`sequencer_text`], [`holding`].
 
 pub mod command;
 pub mod event;
-pub mod floors;
 pub mod history;
 pub mod holding;
 pub mod ids;
@@ -23,6 +22,5 @@ pub mod reply;
 pub mod sequencer;
 pub mod sequencer_text;
 pub mod session;
-pub mod signed_floor;
 pub mod table;
 pub mod token;

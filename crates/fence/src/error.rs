@@ -39,13 +39,8 @@ pub enum FenceError {
         kid: String,
     },
     /// Signed by the cluster, for something else.
-    #[error(
-        "this is a {typ:?} signed with {alg:?}, not a {expected:?}: a holder presents the sequencer of its grant, and only \
-         a signed floor raises a mark without one"
-    )]
+    #[error("this is a {typ:?} signed with {alg:?}, not a sequencer: present the sequencer of the grant")]
     WrongPurpose {
-        /// The purpose that was needed.
-        expected: &'static str,
         /// The header's purpose.
         typ: String,
         /// The header's algorithm.

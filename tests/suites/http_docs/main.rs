@@ -1,11 +1,14 @@
-//! The commands of `docs/http.md` do what the page says: they are taken from the page and run against a real node.
+//! The commands of `docs/http.md` and of `docs/locks.md` do what the pages say: they are taken from the pages and run
+//! against real nodes.
 //!
 //! Needs: curl, jq, openssl.
 //!
-//! The page's `sh` blocks run in one shell, in their order, so that what one sets the next one finds. The `json` block that
+//! Of the page of HTTP, the `sh` blocks run in one shell, in their order, so that what one sets the next one finds. The `json` block that
 //! follows one is what its output must look like: the same fields, of the same types; words without a digit, and numbers
 //! and truth values, word for word. Only numbers in strings, and what ends in `…`, may be others.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+mod followed;
 
 use std::fs;
 use std::io::{Read, Write};

@@ -28,14 +28,8 @@ async fn acquire(config: ClientConfig, lock: LockName, patience: Duration) -> Re
     // Without a lock-delay: it would only make the drill longer.
     let asked = session.lock(lock).wait_for(patience).lock_delay(Duration::ZERO).with_sequencer();
     let guard = asked.acquire().await.map_err(|error| Failure::new(Exit::UNAVAILABLE, error))?;
-    let told = Told {
-        lock: guard.lock().to_string(),
-        token: guard.token().get(),
-        session: session.id().0,
-        sequencer: guard.sequencer().await?,
-        endpoints,
-        safe_until_boottime_ns: (SystemClock.now() + guard.remaining().unwrap_or_default()).as_nanos(),
-    };
+    let safe_until = SystemClock.now() + guard.remaining().unwrap_or_default();
+    let told = Told::of(std::iter::once(&guard), session.id(), endpoints, safe_until).await?;
     Ok((Held { client, _session: session, guard }, told))
 }
 

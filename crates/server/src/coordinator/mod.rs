@@ -6,7 +6,6 @@
 mod attachment;
 mod bind;
 mod check;
-mod floor;
 mod history;
 mod operator;
 mod reads;
@@ -62,7 +61,7 @@ pub(crate) struct Coordinator {
     /// Locked after the table where both are, never before it.
     pub(crate) clock: Mutex<LeaseClock>,
     pub(crate) rounds: Arc<Rounds>,
-    /// Signatures that are verified, or made for resources, in progress.
+    /// Signature verifications in progress.
     verifying: Arc<Semaphore>,
     serving: watch::Sender<Option<Serving>>,
     /// A majority has not answered for an election timeout.

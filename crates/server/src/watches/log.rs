@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use palisade_core::floors::SlotStanding;
 use palisade_core::ids::{Incarnation, WallTime};
 use palisade_core::table::LockTable;
 use palisade_proto::convert::watch::LockEvent;
@@ -14,13 +13,11 @@ const ENTRY_EVENTS_MAX: usize = 16_384;
 
 /// What one entry did to locks.
 #[derive(Debug)]
-pub(crate) struct Happened {
+pub(super) struct Happened {
     /// With the token base, as every index here.
     pub(super) index: u64,
     pub(super) wall: WallTime,
     pub(super) events: Vec<LockEvent>,
-    /// The slots that it moved, as they stood after it.
-    pub(super) slots: Vec<SlotStanding>,
 }
 
 /// A position is before what is kept.
@@ -65,13 +62,7 @@ impl EventLog {
     }
 
     /// The next entry.
-    pub(super) fn append(
-        &mut self,
-        index: u64,
-        wall: WallTime,
-        mut events: Vec<LockEvent>,
-        mut slots: Vec<SlotStanding>,
-    ) {
+    pub(super) fn append(&mut self, index: u64, wall: WallTime, mut events: Vec<LockEvent>) {
         if events.len() > ENTRY_EVENTS_MAX {
             return self.forget(index);
         }
@@ -82,8 +73,7 @@ impl EventLog {
         self.events += events.len();
         // Most entries have one, and a vector's first allocation is for four.
         events.shrink_to_fit();
-        slots.shrink_to_fit();
-        self.entries.push_back(Arc::new(Happened { index, wall, events, slots }));
+        self.entries.push_back(Arc::new(Happened { index, wall, events }));
         while self.events > self.max {
             let Some(oldest) = self.entries.pop_front() else { return };
             self.events -= oldest.events.len();
@@ -131,7 +121,7 @@ mod tests {
     fn what_fell_out_cannot_be_gone_on_from() {
         let mut log = EventLog::new(4);
         for index in 1..=3 {
-            log.append(index, WallTime(0), events(2), Vec::new());
+            log.append(index, WallTime(0), events(2));
         }
         assert_eq!(indexes(&log, 0), Err(TooOld));
         assert_eq!(indexes(&log, 1), Ok(vec![2, 3]));
@@ -143,9 +133,9 @@ mod tests {
     #[test]
     fn entries_that_did_nothing_cost_nothing_and_move_the_end() {
         let mut log = EventLog::new(2);
-        log.append(1, WallTime(0), events(1), Vec::new());
+        log.append(1, WallTime(0), events(1));
         for index in 2..1_000 {
-            log.append(index, WallTime(0), Vec::new(), Vec::new());
+            log.append(index, WallTime(0), Vec::new());
         }
         assert_eq!((indexes(&log, 0), log.applied()), (Ok(vec![1]), 999));
     }
@@ -153,16 +143,16 @@ mod tests {
     #[test]
     fn an_entry_that_did_too_much_is_a_gap() {
         let mut log = EventLog::new(1 << 20);
-        log.append(1, WallTime(0), events(1), Vec::new());
-        log.append(2, WallTime(0), events(ENTRY_EVENTS_MAX + 1), Vec::new());
-        log.append(3, WallTime(0), events(ENTRY_EVENTS_MAX), Vec::new());
+        log.append(1, WallTime(0), events(1));
+        log.append(2, WallTime(0), events(ENTRY_EVENTS_MAX + 1));
+        log.append(3, WallTime(0), events(ENTRY_EVENTS_MAX));
         assert_eq!((indexes(&log, 1), indexes(&log, 2)), (Err(TooOld), Ok(vec![3])));
     }
 
     #[test]
     fn a_snapshot_is_a_gap() {
         let mut log = EventLog::new(100);
-        log.append(1, WallTime(0), events(1), Vec::new());
+        log.append(1, WallTime(0), events(1));
         log.begin(&LockTable::new(), 50);
         assert_eq!((indexes(&log, 1), indexes(&log, 50)), (Err(TooOld), Ok(vec![])));
         assert_eq!(log.applied(), 50);

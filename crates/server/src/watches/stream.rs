@@ -1,4 +1,4 @@
-//! One stream of what happens, a watch's or a fence feed's: from where it begins, through what it missed, to what happens now.
+//! One watch stream: from where it begins, through what it missed, to what happens now.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,15 +10,14 @@ use palisade_core::ids::LockName;
 use palisade_core::table::LockTable;
 use palisade_proto::convert::watch::{Filter, From, Position};
 use palisade_proto::convert::{self, ErrorName};
-use palisade_proto::v1::{self, resynchronise::Reason};
+use palisade_proto::v1::{self, resynchronise::Reason, watch_message::Message};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::MissedTickBehavior;
 use tonic::Status;
 
-use super::Watches;
 use super::log::{Happened, TooOld};
 use super::spread::{Cut, Item, Watcher};
-use super::telling::Telling;
+use super::{Watches, concerns};
 use crate::door::Door;
 use crate::error;
 
@@ -26,7 +25,7 @@ use crate::error;
 const MESSAGES_MAX: usize = 4;
 /// A client that takes no message for so long has lost its stream.
 const STALL: Duration = Duration::from_secs(10);
-/// Whoever listens hears at least this often how far it is.
+/// An idle watcher hears at least this often how far it is.
 const PROGRESS: Duration = Duration::from_secs(1);
 /// A node that knows no leader for so many progress marks has nothing new to tell.
 const LEADERLESS_MARKS: u32 = 3;
@@ -38,15 +37,15 @@ const SNAPSHOT_PART_BYTES: usize = 256 << 10;
 /// Names that are looked at before others get this thread.
 const LOOKS_MAX: usize = 1_024;
 
-/// The transport's end of a stream.
-pub(crate) struct Frames<M> {
-    messages: mpsc::Receiver<M>,
+/// The transport's end of a watch stream.
+pub(crate) struct WatchFrames {
+    messages: mpsc::Receiver<v1::WatchMessage>,
     end: Arc<OnceLock<Status>>,
     finished: bool,
 }
 
-impl<M> futures_util::Stream for Frames<M> {
-    type Item = Result<M, Status>;
+impl futures_util::Stream for WatchFrames {
+    type Item = Result<v1::WatchMessage, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.messages.poll_recv(context) {
@@ -61,25 +60,21 @@ impl<M> futures_util::Stream for Frames<M> {
     }
 }
 
-/// Begins a stream.
+/// Begins a watch.
 ///
 /// # Errors
 ///
-/// When this node has all the streams of this kind that it may have.
-pub(crate) fn open<T: Telling>(
-    door: &Door,
-    filter: Filter,
-    from: From,
-) -> Result<Frames<T::Message>, v1::Error> {
+/// When this node has all the watch streams that it may have.
+pub(crate) fn open(door: &Door, filter: Filter, from: From) -> Result<WatchFrames, v1::Error> {
     let watches = door.coordinator.watches.clone();
     let Ok(permit) = watches.streams.clone().try_acquire_owned() else {
         return Err(error::watches_full(watches.limits.streams_max));
     };
     let (out, messages) = mpsc::channel(MESSAGES_MAX);
     let end = Arc::new(OnceLock::new());
-    let frames = Frames { messages, end: end.clone(), finished: false };
+    let frames = WatchFrames { messages, end: end.clone(), finished: false };
     let door = door.clone();
-    let stream = Stream::<T> { watches, door, filter, out, position: 0, _permit: permit };
+    let stream = WatchStream { watches, door, filter, out, position: 0, _permit: permit };
     tokio::spawn(stream.run(from, end));
     Ok(frames)
 }
@@ -95,17 +90,17 @@ enum End {
 /// Events are missing after the position.
 struct Missed(Reason);
 
-struct Stream<T: Telling> {
+struct WatchStream {
     watches: Arc<Watches>,
     door: Door,
     filter: Filter,
-    out: mpsc::Sender<T::Message>,
+    out: mpsc::Sender<v1::WatchMessage>,
     /// Everything up to here was sent.
     position: u64,
     _permit: OwnedSemaphorePermit,
 }
 
-impl<T: Telling> Stream<T> {
+impl WatchStream {
     async fn run(mut self, from: From, end: Arc<OnceLock<Status>>) {
         let (stopped, out) = (self.watches.stopped.clone(), self.out.clone());
         let ended = tokio::select! {
@@ -142,11 +137,8 @@ impl<T: Telling> Stream<T> {
     /// Finds the position to begin at, and says it at once.
     async fn begin(&mut self, from: From) -> Result<Option<Missed>, End> {
         let after = match from {
-            // Not a gap: it was asked for. A node that knows no cluster yet has nothing to tell.
-            From::Snapshot if self.watches.caught_up(0).await => {
-                return Ok(Some(Missed(Reason::Unspecified)));
-            }
-            From::Snapshot => return Err(End::Told(error::behind())),
+            // Not a gap: it was asked for.
+            From::Snapshot => return Ok(Some(Missed(Reason::Unspecified))),
             From::Now => Position { incarnation: None, index: self.watches.log.lock().applied() },
             From::After(position) => position,
         };
@@ -163,9 +155,7 @@ impl<T: Telling> Stream<T> {
             return Ok(Some(Missed(Reason::TooOld)));
         }
         self.position = after.index;
-        if T::SAYS_WHERE_IT_BEGINS {
-            self.send_progress().await?;
-        }
+        self.send_progress().await?;
         Ok(None)
     }
 
@@ -201,7 +191,7 @@ impl<T: Telling> Stream<T> {
     async fn live(&mut self, watcher: &Watcher) -> Result<Missed, End> {
         let mut marks = tokio::time::interval(PROGRESS);
         marks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut leaderless = 0_u32;
+        let mut leaderless = 0;
         loop {
             let marked = tokio::select! {
                 () = watcher.woken() => false,
@@ -209,11 +199,13 @@ impl<T: Telling> Stream<T> {
             };
             // In this order: what was spread by then is in the buffer.
             let spread_to = self.watches.spread_to();
+            let mut idle = true;
             loop {
                 let items = watcher.take().map_err(|Cut| End::Told(error::too_slow()))?;
                 if items.is_empty() {
                     break;
                 }
+                idle = false;
                 if let Some(missed) = self.deliver(watcher, items).await? {
                     return Ok(missed);
                 }
@@ -221,12 +213,14 @@ impl<T: Telling> Stream<T> {
             if !marked {
                 continue;
             }
-            leaderless = if self.knows_a_leader() { 0 } else { leaderless.saturating_add(1) };
-            if T::ENDS_WITHOUT_LEADER && leaderless > LEADERLESS_MARKS {
+            leaderless = if self.knows_a_leader() { 0 } else { leaderless + 1 };
+            if leaderless > LEADERLESS_MARKS {
                 return Err(End::Told(error::no_quorum()));
             }
-            self.position = self.position.max(spread_to);
-            self.send_progress().await?;
+            if idle {
+                self.position = self.position.max(spread_to);
+                self.send_progress().await?;
+            }
         }
     }
 
@@ -257,10 +251,17 @@ impl<T: Telling> Stream<T> {
 
     /// Sends what of these entries is watched and not sent yet.
     async fn send_entries(&mut self, entries: &[Arc<Happened>]) -> Result<(), End> {
-        let new = entries.iter().filter(|entry| entry.index > self.position);
-        let told: Vec<_> = new.filter_map(|entry| T::entry(&self.filter, entry)).collect();
+        let mut told = Vec::new();
+        for entry in entries.iter().filter(|entry| entry.index > self.position) {
+            let watched = entry.events.iter().filter(|event| concerns(&self.filter, event.lock.as_str()));
+            let events: Vec<_> = watched.map(convert::watch::event).collect();
+            if !events.is_empty() {
+                told.push(v1::WatchEntry { index: entry.index, wall_us: entry.wall.0, events });
+            }
+        }
         if !told.is_empty() {
-            self.send(T::entries(self.present().incarnation, told)).await?;
+            let incarnation = self.present().incarnation;
+            self.send(Message::Entries(v1::WatchEntries { incarnation, entries: told })).await?;
         }
         if let Some(last) = entries.last() {
             self.position = self.position.max(last.index);
@@ -274,10 +275,11 @@ impl<T: Telling> Stream<T> {
     }
 
     async fn send_progress(&self) -> Result<(), End> {
-        self.send(T::progress(self.present(), !self.knows_a_leader())).await
+        self.send(Message::Progress(self.present())).await
     }
 
-    async fn send(&self, message: T::Message) -> Result<(), End> {
+    async fn send(&self, message: Message) -> Result<(), End> {
+        let message = v1::WatchMessage { message: Some(message) };
         match tokio::time::timeout(STALL, self.out.send(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(End::Gone),
@@ -289,7 +291,7 @@ impl<T: Telling> Stream<T> {
     async fn resynchronise(&mut self, reason: Reason) -> Result<(), End> {
         if reason != Reason::Unspecified {
             self.door.coordinator.metrics.watch_resynchronised();
-            self.send(T::resynchronise(reason)).await?;
+            self.send(Message::Resynchronise(v1::Resynchronise { reason: reason.into() })).await?;
         }
         let turn = tokio::time::timeout(STALL, self.watches.snapshots.clone().acquire_owned()).await;
         let Ok(Ok(_turn)) = turn else { return Err(End::Told(error::overloaded())) };
@@ -302,7 +304,7 @@ impl<T: Telling> Stream<T> {
         self.send_snapshot(&table, table.locks().map(|(name, _)| name)).await
     }
 
-    /// How those of `names` stand that are watched, in parts, and the position of the table.
+    /// Those of `names` that are watched, in parts, and the position of the table.
     async fn send_snapshot<'a>(
         &mut self,
         table: &LockTable,
@@ -311,21 +313,26 @@ impl<T: Telling> Stream<T> {
         let header = table.header();
         let incarnation = header.founding.as_ref().map(|founding| founding.incarnation);
         let position = convert::watch::position(incarnation, header.token_base.at(header.applied));
-        let (mut parts, mut bytes) = (Vec::new(), 0);
+        let part = |locks, last| {
+            Message::Snapshot(v1::LockSnapshot { locks, position: Some(position.clone()), last })
+        };
+        let (mut locks, mut bytes) = (Vec::new(), 0);
         for (at, name) in names.enumerate() {
             if at % LOOKS_MAX == LOOKS_MAX - 1 {
                 tokio::task::yield_now().await;
             }
-            if !self.filter.concerns(name.as_str()) {
+            if !concerns(&self.filter, name.as_str()) {
                 continue;
             }
-            bytes += T::stands(table, name, &mut parts);
+            let view = convert::cluster::lock_view(&table.view(name), header.token_base, header.applied);
+            bytes += convert::cluster::size(&view);
+            locks.push(view);
             if bytes >= SNAPSHOT_PART_BYTES {
-                self.send(T::snapshot(std::mem::take(&mut parts), position.clone(), false)).await?;
+                self.send(part(std::mem::take(&mut locks), false)).await?;
                 bytes = 0;
             }
         }
-        self.send(T::snapshot(parts, position.clone(), true)).await?;
+        self.send(part(locks, true)).await?;
         self.position = position.index;
         Ok(())
     }

@@ -98,11 +98,10 @@ impl LockTable {
         }
     }
 
-    /// How a part ended before the last ones of its acquisition. Its slot may remember it; else all that is known is that
-    /// the acquisition held something under this token or a later one.
+    /// How a part ended before the last ones of its acquisition. Its slot may remember it; else it is forgotten, as far as
+    /// anybody can tell of one that held something.
     fn end_before(&self, last: &[(LockName, Slot, Token)], presented: &Presented) -> Option<Ended> {
-        let held_since = last.iter().any(|(_, _, token)| *token >= presented.token);
-        self.end_of(presented).or(held_since.then_some(Ended::Forgotten))
+        self.end_of(presented).or((!last.is_empty()).then_some(Ended::Forgotten))
     }
 
     fn end_of(&self, presented: &Presented) -> Option<Ended> {

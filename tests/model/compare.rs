@@ -252,7 +252,7 @@ impl Run {
             (Truth::Never, Verdict::NeverGranted) => true,
             // Who has forgotten the details cannot tell.
             (Truth::Never, Verdict::Over { ended, .. }) => {
-                !remembered || (ended == Ended::Forgotten && self.model.held_since(claim))
+                !remembered || (ended == Ended::Forgotten && self.model.held_something(claim))
             }
         };
         prop_assert!(right, "{:?} of {:?}, the truth being {:?}", verdict, claim, truth);

@@ -202,7 +202,7 @@ impl Dice {
     }
 
     fn mark(&mut self) -> u64 {
-        match self.weighted([6, 3, 1]) {
+        match self.weighted([16, 3, 2]) {
             0 => 0,
             1 => self.below(8),
             _ => u64::MAX,
@@ -242,7 +242,7 @@ pub(super) fn guard(pick: Pick) -> GuardName {
 
 pub(super) fn step(number: u128) -> Step {
     let dice = &mut Dice(number);
-    match dice.weighted([50, 140, 54, 30, 30, 40, 50, 20, 10, 10, 10, 8, 175]) {
+    match dice.weighted([50, 260, 54, 24, 30, 30, 40, 20, 8, 10, 10, 8, 190]) {
         0 => {
             let (secret, other_owner) = (dice.below(4) as u8, dice.seldom());
             let ttl = [5_000, 5_000, 5_000, 5_000, 90_000, 1_999, u64::MAX];
@@ -268,7 +268,7 @@ pub(super) fn step(number: u128) -> Step {
 
 /// What the first version did not have.
 fn later(dice: &mut Dice) -> Step {
-    match dice.weighted([20, 15, 20, 10, 15, 10, 15, 15, 10, 10, 8, 5, 15, 3, 3, 3, 10]) {
+    match dice.weighted([20, 20, 25, 10, 15, 20, 20, 12, 8, 10, 8, 5, 15, 2, 3, 3, 12]) {
         0 => Step::TakeOver {
             secret: dice.below(5) as u8,
             session: dice.pick(),
@@ -285,7 +285,7 @@ fn later(dice: &mut Dice) -> Step {
         5 => Step::Report { held: dice.held(), number: dice.below(4) },
         6 => {
             let (held, stale) = (dice.held(), dice.stale());
-            Step::EndOverdue { held, maximum: dice.below(2) == 0, stale, old_report: dice.seldom() }
+            Step::EndOverdue { held, maximum: dice.below(2) == 0, stale, old_report: dice.below(3) == 0 }
         }
         7 => Step::Break { held: dice.held(), closed: dice.closed() },
         8 => Step::Stop { session: dice.pick(), closed: dice.closed() },
@@ -324,8 +324,8 @@ fn part(dice: &mut Dice) -> Part {
     let semaphore = if dice.below(13) == 12 { lock != 3 } else { lock == 3 };
     let capacity = if semaphore { dice.one_of(&[2, 2, 2, 2, 3]) } else { 1 };
     let permits = if semaphore { dice.one_of(&[1, 1, 2]) } else { 1 };
-    let mode = match dice.below(3) {
-        0 if !semaphore => Mode::Shared,
+    let mode = match dice.below(5) {
+        0 | 1 if !semaphore => Mode::Shared,
         _ => Mode::Exclusive,
     };
     let delay = match dice.weighted([2, 3, 2]) {
@@ -338,10 +338,17 @@ fn part(dice: &mut Dice) -> Part {
 
 fn acquires(dice: &mut Dice) -> Step {
     let session = dice.pick();
-    let parts = (0..[1, 1, 1, 1, 2, 2, 3][dice.below(7) as usize]).map(|_| part(dice)).collect();
+    let several = dice.one_of(&[1, 1, 1, 1, 2, 2, 3]);
+    let mut parts: Vec<Part> = Vec::new();
+    for _ in 0..several {
+        let part = part(dice);
+        if parts.iter().all(|earlier| earlier.lock != part.lock) {
+            parts.push(part);
+        }
+    }
     let wait = match dice.weighted([4, 2, 2]) {
         0 => Wait::Session,
-        1 => Wait::Bounded(Millis(dice.below(3))),
+        1 => Wait::Bounded(Millis(dice.one_of(&[1, 1, 2, 2, 2, 0]))),
         _ => Wait::Try,
     };
     let number = match dice.weighted([12, 3, 2, 1]) {
@@ -351,7 +358,22 @@ fn acquires(dice: &mut Dice) -> Step {
         _ => Number::Largest,
     };
     let mark = dice.mark();
-    let deadline = [None, None, None, None, Some(1_000), Some(2_592_000_000), Some(999)];
+    let deadline = [
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        Some(1_000),
+        Some(1_000),
+        Some(1_000),
+        Some(5_000),
+        Some(2_592_000_000),
+        Some(999),
+    ];
     let terms = Terms {
         hold_max: dice.one_of(&deadline).map(Millis),
         progress_every: dice.one_of(&deadline).map(Millis),

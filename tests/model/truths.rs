@@ -47,11 +47,11 @@ impl Reference {
         })
     }
 
-    /// Whether it is over, and held something last under this token or a later one.
-    pub(super) fn held_since(&self, claim: &Presented) -> bool {
+    /// Whether it is over, and held something: of its other parts, nobody can tell any more.
+    pub(super) fn held_something(&self, claim: &Presented) -> bool {
         self.requests.iter().any(|request| {
             let over = matches!(request.state, State::Ended { .. }) && request.id == claim.acquisition;
-            over && request.holds.iter().any(|hold| hold.token >= claim.token)
+            over && !request.holds.is_empty()
         })
     }
 }

@@ -17,10 +17,12 @@ const CANDIDATES: usize = 5;
 const SECONDS: u64 = 15;
 /// The shortest lease: a killed leader makes way soon.
 const TTL: Duration = Duration::from_secs(2);
-/// The observer leaves its node so often.
+/// The observer leaves its node so often, and with each news.
 const MOVES: Duration = Duration::from_millis(700);
-/// How long one leads before it is killed, or resigns.
+/// How long one leads before it is killed.
 const REIGN: Duration = Duration::from_millis(300);
+/// So many resign one after the other, as soon as they lead: some of them while the observer changes nodes.
+const RESIGNATIONS: usize = 10;
 
 /// One leadership, as its own process knew it.
 #[derive(Clone, Debug)]
@@ -107,15 +109,13 @@ fn end(reigns: &Reigns, token: u64, ended: Ended) {
     }
 }
 
-/// Who leads now, by its own account, for a while.
+/// Who leads now, by its own account.
 async fn reigning(reigns: &Reigns, after: u64) -> Reign {
-    let reign = eventually("somebody leads", async || {
+    eventually("somebody leads", async || {
         let reigns = reigns.lock().unwrap();
         reigns.last().filter(|reign| reign.token > after && reign.ended.is_none()).cloned()
     })
-    .await;
-    tokio::time::sleep_until((reign.began + REIGN).into()).await;
-    reign
+    .await
 }
 
 type Heard = Arc<Mutex<Vec<Option<Leader>>>>;
@@ -128,7 +128,10 @@ async fn observe(client: Client, heard: Heard) {
     loop {
         tokio::select! {
             // An error says that no node answered for a while: it goes on.
-            news = observer.next() => heard.lock().unwrap().extend(news.ok()),
+            news = observer.next() => {
+                heard.lock().unwrap().extend(news.ok());
+                observer.move_on();
+            }
             _ = moves.tick() => observer.move_on(),
         }
     }
@@ -179,19 +182,22 @@ async fn an_observer_hears_of_every_leader_in_order_and_never_two_lead() {
         last = reign.token;
         let leader = reader.election(name("elected")).leader().await.unwrap();
         assert!(leader.is_none_or(|leader| leader.token.get() >= last), "a read of an earlier leader");
-        match turn % 3 {
-            // It resigns, and the next one leads at once.
-            0 => drop(resign.send(last)),
-            // It is killed, and comes back.
-            _ => {
-                let text = String::from_utf8(reign.value).unwrap();
-                let candidate = (0..CANDIDATES)
-                    .find(|candidate| text.starts_with(&format!("candidate {candidate},")))
-                    .unwrap();
-                drop(candidates.remove(candidate));
-                end(&reigns, last, Ended::At(Instant::now()));
-                candidates.insert(candidate, start(candidate, turn));
+        if turn % 3 == 0 {
+            // One after the other resigns, and the next one leads at once.
+            for _ in 1..RESIGNATIONS {
+                resign.send_replace(last);
+                last = reigning(&reigns, last).await.token;
             }
+            resign.send_replace(last);
+        } else {
+            // It is killed, and comes back.
+            tokio::time::sleep_until((reign.began + REIGN).into()).await;
+            let text = String::from_utf8(reign.value).unwrap();
+            let led = |candidate: &usize| text.starts_with(&format!("candidate {candidate},"));
+            let candidate = (0..CANDIDATES).find(led).unwrap();
+            drop(candidates.remove(candidate));
+            end(&reigns, last, Ended::At(Instant::now()));
+            candidates.insert(candidate, start(candidate, turn));
         }
         if turn == 3 {
             let (leader, term) = live.leader_and_term().await;

@@ -39,6 +39,8 @@ impl LockTable {
         }
         self.end_parts(step, *id, &[part], Ended::HandedOver);
         let granted = self.grant_acquisition(step, candidate, Came::HandedOver(lock, *slot));
+        // It left its other queues as well, and who was behind it there may fit now.
+        step.touched.extend(granted.iter().flat_map(|grant| &grant.parts).map(|part| part.lock.clone()));
         let given = granted
             .and_then(|grant| grant.parts.into_iter().find(|part| (&part.lock, part.slot) == (lock, *slot)));
         match given {
@@ -256,5 +258,16 @@ mod tests {
         let closed = refusal(story.hand_over((a, 1), "l", held, None));
         assert!(matches!(closed, Refusal::SessionEnded { ended: Ended::Closed, .. }), "{closed:?}");
         assert_eq!(story.holder("l").map(|holder| holder.0), Some(b));
+    }
+
+    #[test]
+    fn those_behind_the_new_holder_in_its_other_queues_are_granted_with_it() {
+        let mut story = Story::begin();
+        let (a, b, c) = (story.open("a"), story.open("b"), story.open("c"));
+        let held = story.holds(a, 1, "l");
+        story.acquire(ask(b, 1, "l").and(ask(b, 1, "m").semaphore(2, 1)));
+        story.acquire(ask(c, 1, "m").semaphore(2, 1));
+        story.hand_over((a, 1), "l", held, None);
+        assert_eq!(story.granted(), [(b, 1), (c, 1)]);
     }
 }

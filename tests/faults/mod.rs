@@ -19,6 +19,7 @@ mod one_frame;
 mod paused_leader;
 mod power_loss;
 mod repeats;
+mod replicated_limits;
 mod resumed;
 mod sequencers;
 mod stopped_cluster;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::eventually;
 use super::http::{Http, post};
 use super::raw::RawSession;
 
@@ -38,10 +39,19 @@ impl Script {
         post(&self.address, path, &body).await.expect("an answer")
     }
 
+    /// The same, repeated until it is answered otherwise than by what a change of leader brings.
+    pub(crate) async fn insist(&self, path: &str, more: Value) -> Http {
+        eventually("an answer", async || {
+            let answer = self.ask(path, more.clone()).await;
+            (![421, 503, 504].contains(&answer.status)).then_some(answer)
+        })
+        .await
+    }
+
     pub(crate) async fn acquire(&self, number: u64, more: Value) -> Http {
         let mut body = json!({ "number": number, "lock": "orders/shard-7", "lock_delay_ms": 0 });
         let fields = more.as_object().unwrap().clone();
         body.as_object_mut().unwrap().extend(fields);
-        self.ask("/v1/locks/acquire", body).await
+        self.insist("/v1/locks/acquire", body).await
     }
 }

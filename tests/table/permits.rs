@@ -31,7 +31,7 @@ async fn permits_and_several_locks_are_granted_all_or_none_over_a_lost_leader() 
     let script = Script::open(live.address(stays), SECRET).await;
     let parts = json!([{ "lock": "left" }, { "lock": "right" }, { "lock": "pool", "capacity": 3 }]);
     let both = json!({ "number": 1, "parts": parts, "wait": "session", "poll_ms": 0, "sequencer": false });
-    assert_eq!(script.ask("/v1/locks/acquire", both.clone()).await.status, 202);
+    assert_eq!(script.insist("/v1/locks/acquire", both.clone()).await.status, 202);
     let right = get(live.address(stays), "/v1/locks/who?name=right").await.unwrap().json();
     assert_eq!((&right["held"], right["queue"][0]["locks"].as_array().unwrap().len()), (&json!(false), 3));
     // Whoever comes behind it waits for an idle lock, too.
@@ -42,12 +42,12 @@ async fn permits_and_several_locks_are_granted_all_or_none_over_a_lost_leader() 
     live.cluster.kill(leader);
     live.leader_after(term).await;
     insist("the first release", async || one.release(release(&left)).await).await.unwrap();
-    assert_eq!(script.ask("/v1/locks/acquire", both.clone()).await.status, 202, "a permit is missing");
+    assert_eq!(script.insist("/v1/locks/acquire", both.clone()).await.status, 202, "a permit is missing");
     // One of two permits, by its slot.
     let permit = v1::Release { slot: 1, ..release(&pool) };
     insist("a permit", async || one.release(permit.clone()).await).await.unwrap();
     let granted = eventually("it has all of them", async || {
-        let answer = script.ask("/v1/locks/acquire", both.clone()).await;
+        let answer = script.insist("/v1/locks/acquire", both.clone()).await;
         (answer.status == 200).then(|| answer.json())
     })
     .await;

@@ -84,6 +84,8 @@ async fn settings_are_shown_and_set_one_by_one() {
     refused(&live, &["settings", "waiters=7"], 2);
     refused(&live, &["settings", "sessions_max=0"], 2);
     refused(&live, &["settings", "cluster_version=1"], 2);
+    // Nothing of it reaches the log, which no node could read on.
+    refused(&live, &["settings", "cluster_version=3"], 2);
 
     done(&live, &["delay-rule", "orders/", "--least", "1s", "--most", "5s"]);
     let shown = done(&live, &["settings"]);

@@ -115,7 +115,7 @@ pub(super) fn commands() -> Vec<(&'static str, Command)> {
                 by: operator(),
             }),
         ),
-        ("set_version", Command::SetVersion(SetVersion { version: ClusterVersion(3) })),
+        ("set_version", Command::SetVersion(SetVersion { version: ClusterVersion(2) })),
     ]
 }
 

@@ -323,8 +323,9 @@ impl Command {
             | Self::SetCapacity(_)
             | Self::SetDelayRule(_)
             | Self::SetLimits(_)
-            | Self::ConfirmFloor(_)
-            | Self::SetVersion(_) => 2,
+            | Self::ConfirmFloor(_) => 2,
+            // A build that does not know the version cannot apply what follows: it must stop here, and not read on.
+            Self::SetVersion(set) => u8::try_from(set.version.0.max(2)).unwrap_or(u8::MAX),
         }
     }
 }

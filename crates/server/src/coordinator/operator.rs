@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use palisade_core::command::{Command, SetLimits, SetVersion};
+use palisade_core::command::{ClusterVersion, Command, SetLimits, SetVersion};
+use palisade_core::reply::Refusal;
 use palisade_proto::convert::operator::{self, Settings};
+use palisade_proto::convert::refusal::refusal;
 use palisade_proto::v1::{self, request, response};
 
 use super::{Attachment, Coordinator};
@@ -42,6 +44,12 @@ impl Coordinator {
                 return Err(error::bad_argument(
                     "the cluster version is set by itself, in a call that names nothing else",
                 ));
+            }
+            // Not even this node could read such an entry: it would stop every node.
+            if version > ClusterVersion::CURRENT {
+                let refused =
+                    Refusal::Version { present: present.version.0, newest: ClusterVersion::CURRENT.0 };
+                return Err(refusal(&refused));
             }
             return Ok(Command::SetVersion(SetVersion { version }));
         }

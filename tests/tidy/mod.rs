@@ -4,6 +4,7 @@
 //! the repository. What clippy or rustfmt can check is not here.
 
 mod arrows;
+mod cases;
 mod errors;
 mod invariants;
 mod lengths;

@@ -7,6 +7,7 @@ mod holds;
 mod lease;
 mod once;
 mod operators;
+mod reported;
 mod resume;
 mod sets;
 mod storm;

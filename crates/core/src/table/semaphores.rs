@@ -37,6 +37,23 @@ fn each_takes_the_lowest_free_slot_under_a_token_of_its_own() {
 }
 
 #[test]
+fn b13_a_permit_that_is_asked_for_again_is_the_same_permit() {
+    let mut story = Story::begin();
+    let (a, b) = (story.open("a"), story.open("b"));
+    let first = story.acquire(ask(a, 1, "l").semaphore(2, 1));
+    // The answer was lost on its way, and so was the next one.
+    for _ in 0..2 {
+        assert_eq!(story.acquire(ask(a, 1, "l").semaphore(2, 1)), first);
+    }
+    assert_eq!(taken(&story), [(0, token(&first).get())]);
+    let second = token(&story.acquire(ask(b, 1, "l").semaphore(2, 1)));
+    story.acquire(ask(b, 2, "l").semaphore(2, 1));
+    release(&mut story, a, 1, 0, token(&first));
+    assert_eq!(story.granted(), [(b, 2)], "no permit is left with nobody");
+    assert_eq!(taken(&story), [(0, story.index), (1, second.get())]);
+}
+
+#[test]
 fn another_capacity_than_the_one_in_use_is_refused_with_both() {
     let mut story = Story::begin();
     let a = story.open("a");

@@ -86,6 +86,26 @@ fn a_bounded_wait_ends_unless_it_was_granted() {
 }
 
 #[test]
+fn b19_a_bound_counts_once_however_often_the_lock_changes_hands() {
+    let mut leader = Leader::ready();
+    let session = leader.open();
+    for number in 1..=3 {
+        leader.acquire(session, number, Wait::Session, 0);
+    }
+    leader.acquire(session, 4, Wait::Bounded(Millis(2_000)), 0);
+    for holder in 1..=2 {
+        leader.pass(Duration::from_millis(900));
+        leader.apply(cancel(session, holder));
+        assert_eq!(leader.due(), []);
+    }
+    leader.pass(Duration::from_millis(199));
+    assert_eq!(leader.due(), []);
+    leader.pass(MILLISECOND);
+    assert_eq!(leader.decide(), 1);
+    assert_eq!((leader.table.counts().held, leader.table.counts().waiting), (1, 0));
+}
+
+#[test]
 fn a_new_leader_arms_everything_in_full() {
     let mut leader = Leader::ready();
     let holder = leader.open();

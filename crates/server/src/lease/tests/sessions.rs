@@ -65,6 +65,18 @@ fn a_session_not_heard_from_after_its_opening_ends_after_a_minute() {
 }
 
 #[test]
+fn b64_a_long_lease_that_came_first_does_not_hide_a_shorter_one() {
+    let mut leader = Leader::ready();
+    let long = leader.open_with(Duration::from_secs(50));
+    assert!(leader.clock.renew(long, leader.now));
+    leader.pass(Duration::from_secs(1));
+    let short = leader.open();
+    assert_eq!(leader.clock.next_due(), Some(leader.now + LEASE));
+    leader.pass(LEASE);
+    assert_eq!(expired(&leader.due()), [short]);
+}
+
+#[test]
 fn a_repeated_open_renews() {
     let mut leader = Leader::ready();
     let session = leader.open();

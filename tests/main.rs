@@ -4,6 +4,7 @@
 mod cli;
 mod doors;
 mod faults;
+mod fences;
 mod formats;
 mod http;
 mod live;

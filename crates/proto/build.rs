@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "palisade/v1/sequencer.proto",
         "palisade/v1/cluster.proto",
         "palisade/v1/watch.proto",
+        "palisade/v1/fence.proto",
         "palisade/v1/operator.proto",
         "palisade/raft/v1/peer.proto",
         "palisade/raft/v1/relay.proto",

@@ -7,14 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use palisade_core::ids::{AcquisitionId, LockName, SessionId};
+use palisade_core::ids::{AcquisitionId, LockName, LockPrefix, SessionId, Slot};
 use palisade_host::{Host, Moment, channel};
 use palisade_proto::v1;
 use palisade_proto::v1::cluster_client::ClusterClient;
+use palisade_proto::v1::fences_client::FencesClient;
 use palisade_proto::v1::request::Op;
 use palisade_proto::v1::response::Result as Answer;
 use palisade_proto::v1::sequencers_client::SequencersClient;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tonic::transport::Channel;
@@ -22,6 +24,7 @@ use tonic::transport::Channel;
 use crate::config::{ClientConfig, ConfigError, Settings};
 use crate::driver::{Command, Driver, Opened, Purpose};
 use crate::error::{CallError, OpenError};
+use crate::fence_feed::FenceFeed;
 use crate::session::{Session, SessionShared};
 use crate::state_file::{Secret, StateFile};
 use crate::taken_over::Resuming;
@@ -80,6 +83,8 @@ pub(crate) struct Answered {
 pub(crate) struct ClientHandle {
     commands: mpsc::Sender<Command>,
     left: Arc<LeftQueue>,
+    /// Where tasks of this client run.
+    pub(crate) runtime: Handle,
     pub(crate) host: Host,
     pub(crate) settings: Arc<Settings>,
     pub(crate) resuming: Option<tokio::sync::Mutex<Resuming>>,
@@ -141,13 +146,13 @@ impl Client {
     pub fn new(config: ClientConfig, host: Host) -> Result<Self, ConfigError> {
         let resuming = config.state_file.as_deref().map(taken).transpose()?;
         let settings = Arc::new(Settings::try_from(config)?);
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
+        let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
         let (commands, incoming) = mpsc::channel(COMMANDS_MAX);
         let left = Arc::new(LeftQueue::default());
         let driver = Driver::new(settings.clone(), host.clone(), left.clone());
         runtime.spawn(driver.run(incoming));
         let resuming = resuming.map(tokio::sync::Mutex::new);
-        Ok(Self { handle: Arc::new(ClientHandle { commands, left, host, settings, resuming }) })
+        Ok(Self { handle: Arc::new(ClientHandle { commands, left, runtime, host, settings, resuming }) })
     }
 
     /// Opens a session, kept alive until it is closed, dropped or lost. Many share the one connection.
@@ -214,6 +219,37 @@ impl Client {
     /// the first news.
     pub fn watch(&self, filter: Filter, from: From) -> Watch {
         Watch::new(self.handle.clone(), filter, from)
+    }
+
+    /// The floors of all locks whose names begin so, kept up to date until the last clone of the feed is dropped: what a
+    /// resource compares with beside its marks (SPEC 7, way 3).
+    pub fn fence_feed(&self, prefix: &LockPrefix) -> FenceFeed {
+        FenceFeed::begin(self.handle.clone(), Filter::Prefix(prefix.as_str().to_owned()))
+    }
+
+    /// The floors of one lock.
+    pub fn fence_feed_of(&self, lock: LockName) -> FenceFeed {
+        FenceFeed::begin(self.handle.clone(), Filter::Lock(lock))
+    }
+
+    /// The floor of a slot, signed by the cluster as a floor, from a node that has applied the index `at_least`; 0 for
+    /// whatever the node has applied. A resource verifies it and raises its mark by it.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when no endpoint answers in time, or none has got so far.
+    pub async fn signed_floor(
+        &self,
+        lock: &LockName,
+        slot: Slot,
+        at_least: u64,
+    ) -> Result<v1::SignedFloor, CallError> {
+        let asked = v1::FloorRequest { lock: lock.as_str().to_owned(), slot: slot.0, at_least };
+        self.unary(|channel| {
+            let asked = asked.clone();
+            async move { Ok(FencesClient::new(channel).floor(asked).await?.into_inner()) }
+        })
+        .await
     }
 
     /// How the last holds of a lock ended, the newest first; `before` is the number of the last one of the page before,

@@ -16,8 +16,9 @@
 //! ```
 //!
 //! [`Client`] owns one connection, [`Session`] a lease that is kept alive in the background, [`LockGuard`] one held
-//! slot of a lock, [`GuardSet`] several that were granted at once, [`Watch`] what happens to locks,
-//! [`Election`] who leads. One task for each client owns the connection and everything that is undecided (`driver`); [`deadline`]
+//! slot of a lock, [`GuardSet`] several that were granted at once, [`Watch`] what happens to locks, [`FenceFeed`] the floors
+//! that a resource compares with, [`Election`] who leads. One task for each client owns the connection and everything that is
+//! undecided (`driver`); [`deadline`]
 //! is the arithmetic of leases. Errors: [`error`], one enum for each operation, each variant saying whether it took effect.
 //!
 //! The guard's own deadline narrows the window in which a lapsed holder acts. Only the resource closes it, by the
@@ -31,11 +32,13 @@ pub mod deadline;
 mod driver;
 mod election;
 pub mod error;
+pub mod fence_feed;
 mod guard;
 mod guard_set;
 mod held;
 mod holder;
 mod lock;
+mod nodes;
 pub mod operators;
 mod session;
 mod spec;
@@ -50,6 +53,7 @@ pub use election::{Election, Leader, Leadership, Observer};
 pub use error::{
     AcquireError, CallError, ChangeError, Effect, HoldError, LostReason, OpenError, ReleaseError,
 };
+pub use fence_feed::{FeedFloor, FenceFeed};
 pub use guard::{LockGuard, Released};
 pub use guard_set::GuardSet;
 pub use holder::HandedOver;

@@ -5,18 +5,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use palisade_host::channel;
 use palisade_proto::convert::ErrorName;
 use palisade_proto::convert::error::error_of;
 pub use palisade_proto::convert::watch::{Filter, From, Position};
 use palisade_proto::convert::watch::{position, position_from};
 use palisade_proto::v1::watches_client::WatchesClient;
 use palisade_proto::v1::{self, resynchronise::Reason, watch_message::Message};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tonic::Streaming;
 
 use crate::client::ClientHandle;
 use crate::error::CallError;
+use crate::nodes::Nodes;
 
 /// A node says something every second; one that says nothing for so long is left.
 const SILENCE: Duration = Duration::from_secs(4);
@@ -24,10 +24,6 @@ const SILENCE: Duration = Duration::from_secs(4);
 const OPEN_TIMEOUT: Duration = Duration::from_secs(4);
 /// Bytes of one message: an entry that ended a session with many locks is told in one.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
-/// Shortest rest after every node was tried.
-const REST_MIN: Duration = Duration::from_millis(50);
-/// Longest.
-const REST_MAX: Duration = Duration::from_secs(1);
 
 /// What a watcher is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,19 +45,15 @@ pub enum Watched {
 ///
 /// Made by [`Client::watch`](crate::Client::watch). It connects when it is first asked.
 pub struct Watch {
-    handle: Arc<ClientHandle>,
+    nodes: Nodes,
     filter: Filter,
     /// Where the next stream begins.
     from: From,
-    /// Of the endpoints.
-    at: usize,
     stream: Option<Streaming<v1::WatchMessage>>,
     ready: VecDeque<(Watched, Position)>,
     /// Parts of a snapshot that is not complete.
     parts: Vec<v1::LockView>,
     missing: Option<Reason>,
-    /// Nodes that were tried in vain since one last said something.
-    failures: usize,
 }
 
 impl fmt::Debug for Watch {
@@ -75,19 +67,14 @@ impl fmt::Debug for Watch {
 
 impl Watch {
     pub(crate) fn new(handle: Arc<ClientHandle>, filter: Filter, from: From) -> Self {
-        // Not all of them at the first.
-        let draw = usize::try_from(handle.host.entropy.number() % (1 << 16)).unwrap_or(0);
-        let at = draw % handle.settings.endpoints.len();
         Self {
-            handle,
+            nodes: Nodes::new(handle),
             filter,
             from,
-            at,
             stream: None,
             ready: VecDeque::new(),
             parts: Vec::new(),
             missing: None,
-            failures: 0,
         }
     }
 
@@ -101,7 +88,7 @@ impl Watch {
 
     /// Where it watches, or tries to.
     pub fn endpoint(&self) -> &str {
-        self.handle.settings.endpoints.get(self.at).map_or("", String::as_str)
+        self.nodes.endpoint()
     }
 
     /// Leaves the present node: the watch goes on at the next one, from its position.
@@ -111,7 +98,7 @@ impl Watch {
         self.ready.clear();
         self.parts.clear();
         self.missing = None;
-        self.at = (self.at + 1) % self.handle.settings.endpoints.len();
+        self.nodes.move_on();
     }
 
     /// The next news. Nothing is lost when the call is dropped before it returns.
@@ -121,7 +108,7 @@ impl Watch {
     /// `Unavailable` when no node said anything for the client's request timeout: calling again goes on. `Refused` when
     /// what is watched or the position makes no sense.
     pub async fn next(&mut self) -> Result<Watched, CallError> {
-        let until = Instant::now() + self.handle.settings.request_timeout.max(SILENCE);
+        let until = Instant::now() + self.nodes.handle.settings.request_timeout.max(SILENCE);
         loop {
             if let Some((watched, position)) = self.ready.pop_front() {
                 self.from = From::After(position);
@@ -137,7 +124,7 @@ impl Watch {
                 },
                 Some(stream) => match timeout(SILENCE, stream.message()).await {
                     Ok(Ok(Some(message))) => {
-                        self.failures = 0;
+                        self.nodes.heard();
                         self.take(message)?;
                         continue;
                     }
@@ -163,21 +150,13 @@ impl Watch {
         if Instant::now() >= until {
             return Err(CallError::Unavailable { last });
         }
-        self.failures += 1;
-        let rounds = self.failures / self.handle.settings.endpoints.len();
-        if self.failures.is_multiple_of(self.handle.settings.endpoints.len()) {
-            let rest = REST_MIN.saturating_mul(1 << rounds.min(8));
-            sleep(rest.min(REST_MAX)).await;
-        }
+        self.nodes.rest().await;
         Ok(())
     }
 
     async fn open(&self) -> Result<Streaming<v1::WatchMessage>, tonic::Status> {
         let opening = async {
-            let settings = &self.handle.settings;
-            let net = self.handle.host.net.clone();
-            let channel = channel(net, self.endpoint(), settings.connection_keepalive())
-                .map_err(|error| tonic::Status::unavailable(error.to_string()))?;
+            let channel = self.nodes.channel()?;
             let mut watches = WatchesClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
             Ok(watches.watch(self.request()).await?.into_inner())
         };

@@ -5,10 +5,11 @@
 //!
 //! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`lock`], [`queue`], [`table`].
 //! [`history`], `invariants`. Words: [`ids`], [`mode`], [`token`], [`payload`], [`limits`]. Towards the resource: [`sequencer`],
-//! [`sequencer_text`], [`holding`].
+//! [`sequencer_text`], [`signed_floor`], [`floors`], [`holding`].
 
 pub mod command;
 pub mod event;
+pub mod floors;
 pub mod history;
 pub mod holding;
 pub mod ids;
@@ -22,5 +23,6 @@ pub mod reply;
 pub mod sequencer;
 pub mod sequencer_text;
 pub mod session;
+pub mod signed_floor;
 pub mod table;
 pub mod token;

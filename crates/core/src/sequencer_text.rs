@@ -1,4 +1,4 @@
-//! The text of a sequencer: a JWS in its compact form (RFC 7515), without any cryptography.
+//! The text of a sequencer, or of a signed floor: a JWS in its compact form (RFC 7515), without any cryptography.
 //!
 //! The signer writes it and the resource reads it, so both use this file. Reading is strict: one text stands for one
 //! statement, and what is not exactly a sequencer's is refused. Neither signing nor verifying happens here, nor is a
@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::ids::KeyId;
 use crate::sequencer::{ALGORITHM, SequencerClaims, SequencerHeader};
+use crate::signed_floor::FloorClaims;
 
 /// Bytes of a whole text. The largest that the limits on names allow is about half of it.
 pub const TEXT_BYTES_MAX: usize = 4_096;
@@ -28,7 +29,7 @@ pub enum TextError {
     #[error("its {0} is not canonical base64url")]
     Base64(&'static str),
     /// Missing, unknown or repeated fields, or values of another type.
-    #[error("its {what} is not a sequencer's: {why}")]
+    #[error("its {what} is not what is expected here: {why}")]
     Json {
         /// Which part.
         what: &'static str,
@@ -58,10 +59,20 @@ impl Compact<'_> {
     pub fn sequencer_claims(&self) -> Result<SequencerClaims, TextError> {
         read("claims", &self.claims)
     }
+
+    /// Reads the claims: each of a floor's once, and no other.
+    pub fn floor_claims(&self) -> Result<FloorClaims, TextError> {
+        read("claims", &self.claims)
+    }
 }
 
 /// What is to be signed.
 pub fn unsigned(header: &SequencerHeader, claims: &SequencerClaims) -> String {
+    format!("{}.{}", part(header), part(claims))
+}
+
+/// What is to be signed of a floor.
+pub fn unsigned_floor(header: &SequencerHeader, claims: &FloorClaims) -> String {
     format!("{}.{}", part(header), part(claims))
 }
 
@@ -145,6 +156,7 @@ mod tests {
     use crate::limits::{CLIENT_NAME_BYTES_MAX, LABEL_BYTES_MAX, NAME_BYTES_MAX, TOKEN_MAX};
     use crate::mode::Mode;
     use crate::sequencer::{SEQUENCER_TYPE, Sequencer};
+    use crate::signed_floor::FloorStatement;
     use crate::token::Token;
 
     fn header(key: &str) -> SequencerHeader {
@@ -220,6 +232,23 @@ mod tests {
         for claims in altered {
             assert!(parse(&with_claims(&claims)).unwrap().sequencer_claims().is_err(), "{claims}");
         }
+    }
+
+    #[test]
+    fn a_floor_is_read_back_and_is_no_sequencer() {
+        let floor = FloorStatement {
+            cluster: ClusterId([1; 16]),
+            incarnation: Incarnation([2; 16]),
+            lock: LockName::new("orders/shard-7").unwrap(),
+            slot: Slot(3),
+            floor: Token::new(TOKEN_MAX).unwrap(),
+        };
+        let text = attach(&unsigned_floor(&header("k"), &FloorClaims::from(&floor)), &[9; 64]);
+        let compact = parse(&text).unwrap();
+        assert!(compact.sequencer_claims().is_err());
+        assert_eq!(FloorStatement::try_from(compact.floor_claims().unwrap()), Ok(floor));
+        let sequencer = attach(&unsigned(&header("k"), &(&sequencer("a", "")).into()), &[9; 64]);
+        assert!(parse(&sequencer).unwrap().floor_claims().is_err());
     }
 
     #[test]

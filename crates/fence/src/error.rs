@@ -39,8 +39,13 @@ pub enum FenceError {
         kid: String,
     },
     /// Signed by the cluster, for something else.
-    #[error("this is a {typ:?} signed with {alg:?}, not a sequencer: present the sequencer of the grant")]
+    #[error(
+        "this is a {typ:?} signed with {alg:?}, not a {expected:?}: a holder presents the sequencer of its grant, and only \
+         a signed floor raises a mark without one"
+    )]
     WrongPurpose {
+        /// The purpose that was needed.
+        expected: &'static str,
         /// The header's purpose.
         typ: String,
         /// The header's algorithm.

@@ -16,13 +16,14 @@ use crate::adapters::{Adapter, InTransaction};
 use crate::admit::HighWaterMark;
 use crate::error::FenceError;
 use crate::guard::tally::Tally;
+use crate::verifier::SignedFloor;
 
 mod decision;
 mod tally;
 
 pub use self::tally::{CLIENTS_MAX, Counted, Counts};
 
-pub(crate) use self::decision::{Act, Checked};
+pub(crate) use self::decision::{Act, Checked, raised};
 
 /// What a guard serves: one cluster, and the locks that guard this resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,6 +185,14 @@ impl<A: Adapter> Guard<A> {
         self.admit(holding, Act::Write, effect)
     }
 
+    /// Raises the mark to a floor that the cluster signed, unless it is higher already, and says what it is then. It is
+    /// durable wherever the data is: so a guard may confirm the floor of a lock-delay (SPEC 5, fence-ahead), and a store
+    /// without marks may start (SPEC 8).
+    pub fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        let key = self.check_floor(floor)?;
+        raised(self.adapter.admit_with(&key, None, floor.statement().floor, |_| Ok(())), floor)
+    }
+
     /// The present mark of a lock and slot.
     pub fn mark(&self, lock: &LockName, slot: Slot) -> Result<Option<HighWaterMark>, FenceError> {
         self.adapter.mark(&self.key(lock, slot))
@@ -241,6 +250,18 @@ impl<A: InTransaction> Guard<A> {
         holding: &(impl Holding + ?Sized),
     ) -> Result<(), FenceError> {
         self.enter(transaction, holding, Act::Write)
+    }
+
+    /// Raises the mark to a floor that the cluster signed, in a transaction of your own.
+    ///
+    /// It counts once the transaction is committed: confirm nothing before.
+    pub fn raise_in(
+        &self,
+        transaction: &A::Transaction<'_>,
+        floor: &SignedFloor,
+    ) -> Result<HighWaterMark, FenceError> {
+        let key = self.check_floor(floor)?;
+        raised(self.adapter.admit_in(transaction, &key, None, floor.statement().floor), floor)
     }
 
     fn enter(

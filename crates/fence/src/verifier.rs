@@ -1,4 +1,4 @@
-//! Verifies sequencers offline: signature, purpose, cluster (SPEC 7, way 1).
+//! Verifies sequencers, and signed floors, offline: signature, purpose, cluster (SPEC 7, way 1).
 //!
 //! Proves that the cluster granted this token for this lock and slot. It does not prove that no newer token exists:
 //! only the comparison with the mark, in one step with the write, does. No clock is read.
@@ -12,8 +12,9 @@ use ed25519_dalek::{Signature, VerifyingKey};
 use palisade_core::holding::{Holding, NotHolding};
 use palisade_core::ids::{ClientName, ClusterId, LockName, Slot};
 use palisade_core::mode::Mode;
-use palisade_core::sequencer::{ALGORITHM, SEQUENCER_TYPE, Sequencer, issuer};
-use palisade_core::sequencer_text;
+use palisade_core::sequencer::{ALGORITHM, FLOOR_TYPE, SEQUENCER_TYPE, Sequencer, SequencerHeader, issuer};
+use palisade_core::sequencer_text::{self, Compact};
+use palisade_core::signed_floor::FloorStatement;
 use palisade_core::token::Token;
 use sha2::{Digest, Sha256};
 
@@ -56,29 +57,40 @@ impl Verifier {
         if let Some(proved) = self.remembered().find(&digest, &keys) {
             return Ok(Presented::new(proved));
         }
-        let compact = sequencer_text::parse(text).map_err(malformed)?;
-        let unknown = || FenceError::UnknownKey { kid: compact.header.kid.clone() };
-        let key = keys.get(&compact.header.kid).ok_or_else(unknown)?;
-        // Strict: no weak key, one encoding of each signature (SPEC 7).
-        key.verify_strict(compact.signing_input.as_bytes(), &Signature::from_bytes(&compact.signature))
-            .map_err(|_| FenceError::Forged)?;
-        if compact.header.alg != ALGORITHM || compact.header.typ != SEQUENCER_TYPE {
-            return Err(FenceError::WrongPurpose { typ: compact.header.typ, alg: compact.header.alg });
-        }
+        let (compact, key) = signed(text, &keys, SEQUENCER_TYPE)?;
         let claims = compact.sequencer_claims().map_err(malformed)?;
-        if claims.iss != self.issuer {
-            return Err(FenceError::WrongCluster { presented: claims.iss, expected: self.issuer.clone() });
-        }
+        self.expect_issuer(&claims.iss)?;
         let sequencer = claims.try_into().map_err(malformed)?;
         let proved = Arc::new(Proved {
             issuer: self.issuer.clone(),
             text: text.to_owned(),
             kid: compact.header.kid,
-            key: *key,
+            key,
             sequencer,
         });
         self.remembered().insert(digest, Arc::clone(&proved));
         Ok(Presented::new(proved))
+    }
+
+    /// Verifies a floor that the cluster signed as one: what raises a mark without a holder (SPEC 8).
+    ///
+    /// # Errors
+    ///
+    /// A sequencer is refused as [`FenceError::WrongPurpose`], like everything else that is no floor.
+    pub fn floor(&self, text: &str) -> Result<SignedFloor, FenceError> {
+        let keys = self.keys();
+        let (compact, _) = signed(text, &keys, FLOOR_TYPE)?;
+        let claims = compact.floor_claims().map_err(malformed)?;
+        self.expect_issuer(&claims.iss)?;
+        Ok(SignedFloor { statement: claims.try_into().map_err(malformed)? })
+    }
+
+    fn expect_issuer(&self, presented: &str) -> Result<(), FenceError> {
+        if presented == self.issuer {
+            return Ok(());
+        }
+        let presented = presented.to_owned();
+        Err(FenceError::WrongCluster { presented, expected: self.issuer.clone() })
     }
 
     fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
@@ -86,8 +98,40 @@ impl Verifier {
     }
 }
 
+/// A text that the cluster signed for this purpose, taken apart, and the key that did.
+fn signed<'a>(
+    text: &'a str,
+    keys: &KeySet,
+    purpose: &'static str,
+) -> Result<(Compact<'a>, VerifyingKey), FenceError> {
+    let compact = sequencer_text::parse(text).map_err(malformed)?;
+    let unknown = || FenceError::UnknownKey { kid: compact.header.kid.clone() };
+    let key = *keys.get(&compact.header.kid).ok_or_else(unknown)?;
+    // Strict: no weak key, one encoding of each signature (SPEC 7).
+    key.verify_strict(compact.signing_input.as_bytes(), &Signature::from_bytes(&compact.signature))
+        .map_err(|_| FenceError::Forged)?;
+    if compact.header.alg != ALGORITHM || compact.header.typ != purpose {
+        let SequencerHeader { typ, alg, .. } = compact.header;
+        return Err(FenceError::WrongPurpose { expected: purpose, typ, alg });
+    }
+    Ok((compact, key))
+}
+
 fn malformed(error: impl ToString) -> FenceError {
     FenceError::Malformed(error.to_string())
+}
+
+/// A floor that the cluster signed. Only a [`Verifier`] makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedFloor {
+    statement: FloorStatement,
+}
+
+impl SignedFloor {
+    /// What the cluster signed.
+    pub fn statement(&self) -> &FloorStatement {
+        &self.statement
+    }
 }
 
 #[derive(Debug)]

@@ -56,9 +56,10 @@ pub(crate) fn too_slow() -> v1::Error {
     )
 }
 
-/// Every watch stream of this node is taken.
+/// Every stream for watches and fence feeds of this node is taken.
 pub(crate) fn watches_full(max: usize) -> v1::Error {
-    let words = format!("the limit of {max} watch streams of this node is reached; watch at another node");
+    let words =
+        format!("the limit of {max} watches and fence feeds of this node is reached; go to another node");
     v1::Error { limit: u64::try_from(max).unwrap_or(u64::MAX), ..ErrorName::LimitReached.error(words) }
 }
 
@@ -107,6 +108,13 @@ pub(crate) fn key_not_in_force() -> v1::Error {
     ErrorName::UnknownKey.error(
         "the leader's signing key is not in force yet, so that resources could not verify what it signs; put its \
          earlier signing.key back, or stop this node so that another leads",
+    )
+}
+
+/// Another node's key may be in force.
+pub(crate) fn cannot_sign_here() -> v1::Error {
+    ErrorName::UnknownKey.error(
+        "this node's signing key is not in force yet, so that resources could not verify what it signs: ask another node",
     )
 }
 

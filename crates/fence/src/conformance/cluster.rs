@@ -6,8 +6,9 @@ use ed25519_dalek::{Signer, SigningKey};
 use palisade_core::ids::{AcquisitionId, ClientName, ClusterId, Incarnation, LockName, RequestNumber};
 use palisade_core::ids::{SessionId, Slot, WallTime};
 use palisade_core::mode::Mode;
-use palisade_core::sequencer::{ALGORITHM, SEQUENCER_TYPE, Sequencer, SequencerHeader};
-use palisade_core::sequencer_text::{attach, unsigned};
+use palisade_core::sequencer::{ALGORITHM, FLOOR_TYPE, SEQUENCER_TYPE, Sequencer, SequencerHeader};
+use palisade_core::sequencer_text::{attach, unsigned, unsigned_floor};
+use palisade_core::signed_floor::FloorStatement;
 use palisade_core::token::Token;
 
 use crate::keys::{KeySet, key_id};
@@ -85,6 +86,28 @@ impl SigningCluster {
         let claims = URL_SAFE_NO_PAD.decode(claims).expect("a signing input is base64url");
         let claims = alter(String::from_utf8(claims).expect("JSON is text"));
         self.sign_text(&format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims)))
+    }
+
+    /// A floor of this cluster.
+    pub fn floor_statement(&self, lock: &str, slot: u32, floor: u64) -> FloorStatement {
+        FloorStatement {
+            cluster: self.id,
+            incarnation: self.incarnation,
+            lock: LockName::new(lock).expect("a scenario's lock has a valid name"),
+            slot: Slot(slot),
+            floor: Token::new(floor).expect("a scenario's floor is a token"),
+        }
+    }
+
+    /// The text of a floor.
+    pub fn sign_floor(&self, statement: &FloorStatement) -> String {
+        let header = SequencerHeader { typ: FLOOR_TYPE.to_owned(), ..self.header() };
+        self.sign_text(&unsigned_floor(&header, &statement.into()))
+    }
+
+    /// The text of a floor of this cluster.
+    pub fn floor(&self, lock: &str, slot: u32, floor: u64) -> String {
+        self.sign_floor(&self.floor_statement(lock, slot, floor))
     }
 
     /// Signs any text and attaches the signature.

@@ -3,12 +3,15 @@
 use palisade_core::holding::Holding;
 use palisade_core::ids::{LockName, Slot};
 use palisade_core::mode::Mode;
+use palisade_core::sequencer::issuer;
+use palisade_core::signed_floor::FloorStatement;
 use palisade_core::token::Token;
 
 use super::tally::Decision;
 use super::{Floor, Guard, Rejection, Writers};
-use crate::admit::MarkKey;
+use crate::admit::{HighWaterMark, MarkKey};
 use crate::error::FenceError;
+use crate::verifier::SignedFloor;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
@@ -36,17 +39,7 @@ impl<A> Guard<A> {
             let presented = presented.to_owned();
             return Err(FenceError::WrongCluster { presented, expected: self.issuer.clone() });
         }
-        if !self.scope.locks.contains(lock) {
-            let expected = self.scope.locks.iter().map(LockName::as_str).collect::<Vec<_>>().join(", ");
-            return Err(FenceError::WrongLock { presented: lock.clone(), expected });
-        }
-        if holding.slot().0 >= self.scope.slots {
-            return Err(FenceError::WrongSlot {
-                lock: lock.clone(),
-                presented: holding.slot(),
-                slots: self.scope.slots,
-            });
-        }
+        self.expect_slot(lock, holding.slot())?;
         if act == Act::Write && holding.mode() == Mode::Shared && self.scope.writers == Writers::Exclusive {
             return Err(FenceError::WrongMode { lock: lock.clone(), mode: holding.mode() });
         }
@@ -56,6 +49,33 @@ impl<A> Guard<A> {
             Floor::Refuse => return Err(FenceError::NoFloor { lock: lock.clone() }),
         };
         Ok(Checked { key: self.key(lock, holding.slot()), floor })
+    }
+
+    /// Where a floor belongs, if it is of this resource. What the floors of a feed say is not asked: only what raises the
+    /// mark itself is kept.
+    pub(crate) fn check_floor(&self, floor: &SignedFloor) -> Result<MarkKey, FenceError> {
+        let FloorStatement { cluster, lock, slot, .. } = floor.statement();
+        if *cluster != self.scope.cluster {
+            let presented = issuer(*cluster);
+            return Err(FenceError::WrongCluster { presented, expected: self.issuer.clone() });
+        }
+        self.expect_slot(lock, *slot)?;
+        Ok(self.key(lock, *slot))
+    }
+
+    fn expect_slot(&self, lock: &LockName, slot: Slot) -> Result<(), FenceError> {
+        if !self.scope.locks.contains(lock) {
+            let expected = self.scope.locks.iter().map(LockName::as_str).collect::<Vec<_>>().join(", ");
+            return Err(FenceError::WrongLock { presented: lock.clone(), expected });
+        }
+        if slot.0 >= self.scope.slots {
+            return Err(FenceError::WrongSlot {
+                lock: lock.clone(),
+                presented: slot,
+                slots: self.scope.slots,
+            });
+        }
+        Ok(())
     }
 
     /// Counts what was decided; a stale refusal is told to the holding and reported.
@@ -80,5 +100,17 @@ impl<A> Guard<A> {
         // Locks of others could be any number.
         let lock = self.scope.locks.get(holding.lock());
         self.tally.count(lock, holding.client(), decision);
+    }
+}
+
+/// The mark after a floor was offered as if it were a token: where it was refused, the mark was higher already.
+pub(crate) fn raised<R>(
+    outcome: Result<R, FenceError>,
+    floor: &SignedFloor,
+) -> Result<HighWaterMark, FenceError> {
+    match outcome {
+        Ok(_) => Ok(HighWaterMark(floor.statement().floor)),
+        Err(FenceError::Stale { mark, .. }) => Ok(HighWaterMark(mark)),
+        Err(error) => Err(error),
     }
 }

@@ -127,3 +127,34 @@ fn a_trusted_token_is_fenced_like_a_signed_one() {
     let shared = TrustedToken::new(lock(), Slot(0), Mode::Shared, token(50));
     assert!(matches!(push(&orders, &shared), Err(FenceError::WrongMode { .. })));
 }
+
+#[test]
+fn a_signed_floor_raises_the_mark_and_never_lowers_it() {
+    let cluster = SigningCluster::new(1);
+    let orders = orders(&cluster);
+    let floor = |text: String| cluster.verifier().floor(&text).unwrap();
+    push(&orders, &cluster.exclusive(LOCK, 34)).unwrap();
+    let raised = orders.raise(&floor(cluster.floor(LOCK, 0, 41))).unwrap();
+    assert_eq!((raised, orders.mark(&lock(), Slot(0)).unwrap()), (HighWaterMark(token(41)), Some(raised)));
+    assert!(push(&orders, &cluster.exclusive(LOCK, 34)).is_err_and(|error| error.is_stale()));
+    // A floor is no token: the tenure that begins there is admitted.
+    push(&orders, &cluster.exclusive(LOCK, 41)).unwrap();
+    push(&orders, &cluster.exclusive(LOCK, 52)).unwrap();
+    assert_eq!(orders.raise(&floor(cluster.floor(LOCK, 0, 41))).unwrap(), HighWaterMark(token(52)));
+    assert_eq!(orders.raise(&floor(cluster.floor(LOCK, 0, 52))).unwrap(), HighWaterMark(token(52)));
+    assert_eq!(orders.adapter().read(|orders| orders.clone()).unwrap(), [34, 41, 52]);
+    let (other, beyond) = (floor(cluster.floor("other", 0, 60)), floor(cluster.floor(LOCK, 1, 60)));
+    assert!(matches!(orders.raise(&other), Err(FenceError::WrongLock { .. })));
+    assert!(matches!(orders.raise(&beyond), Err(FenceError::WrongSlot { .. })));
+}
+
+#[test]
+fn what_a_feed_said_is_no_durable_mark() {
+    let cluster = SigningCluster::new(1);
+    let orders = orders(&cluster).with_floors(|_, _| Floor::At(token(60)));
+    let floor = cluster.verifier().floor(&cluster.floor(LOCK, 0, 41)).unwrap();
+    orders.raise(&floor).unwrap();
+    assert_eq!(orders.mark(&lock(), Slot(0)).unwrap(), Some(HighWaterMark(token(41))));
+    let orders = self::orders(&cluster).with_floors(|_, _| Floor::Refuse);
+    assert!(orders.raise(&floor).is_ok(), "a floor that is not known now does not keep the mark down");
+}

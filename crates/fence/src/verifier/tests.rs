@@ -75,6 +75,23 @@ fn another_purpose_or_algorithm_is_no_sequencer() {
 }
 
 #[test]
+fn a_floor_is_no_sequencer_and_a_sequencer_is_no_floor() {
+    let cluster = SigningCluster::new(1);
+    let floor = cluster.floor(LOCK, 0, 35);
+    let verified = cluster.verifier().floor(&floor).unwrap();
+    assert_eq!((verified.statement().lock.as_str(), verified.statement().floor.get()), (LOCK, 35));
+    assert!(matches!(cluster.verifier().verify(&floor), Err(FenceError::WrongPurpose { .. })));
+    assert!(matches!(cluster.verifier().floor(&text(&cluster)), Err(FenceError::WrongPurpose { .. })));
+    let theirs = SigningCluster::new(2).floor(LOCK, 0, 35);
+    assert!(matches!(cluster.verifier().floor(&theirs), Err(FenceError::UnknownKey { .. })));
+    // One cluster's key, another's name.
+    let mut other = cluster.floor_statement(LOCK, 0, 35);
+    other.cluster = ClusterId([9; 16]);
+    let refused = cluster.verifier().floor(&cluster.sign_floor(&other));
+    assert!(matches!(refused, Err(FenceError::WrongCluster { .. })));
+}
+
+#[test]
 fn other_claims_are_refused_though_signed() {
     let cluster = SigningCluster::new(1);
     let statement = cluster.statement(LOCK, 0, Mode::Exclusive, 34);

@@ -327,7 +327,7 @@ fn the_page_has_every_refusal_as_it_is() {
         FenceError::Malformed(text()),
         FenceError::Forged,
         FenceError::UnknownKey { kid: text() },
-        FenceError::WrongPurpose { typ: text(), alg: text() },
+        FenceError::WrongPurpose { expected: "", typ: text(), alg: text() },
         FenceError::WrongCluster { presented: text(), expected: text() },
         FenceError::WrongLock { presented: lock(), expected: text() },
         FenceError::WrongSlot { lock: lock(), presented: slot, slots: 0 },

@@ -7,6 +7,7 @@
 mod bad_argument;
 pub mod cluster;
 pub mod error;
+pub mod fence;
 pub mod holder;
 pub mod json;
 pub mod lock;

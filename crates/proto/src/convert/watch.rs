@@ -26,6 +26,16 @@ pub enum Filter {
     Prefix(String),
 }
 
+impl Filter {
+    /// Whether a lock is of what is watched.
+    pub fn concerns(&self, lock: &str) -> bool {
+        match self {
+            Self::Lock(name) => name.as_str() == lock,
+            Self::Prefix(prefix) => lock.starts_with(prefix.as_str()),
+        }
+    }
+}
+
 /// Everything up to this entry was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
@@ -139,9 +149,9 @@ pub enum What {
 pub fn watch(request: &v1::WatchRequest) -> Result<(Filter, From), BadArgument> {
     use v1::watch_request::{From as Start, What as Wanted};
     let filter = match &request.what {
-        Some(Wanted::Lock(name)) => Filter::Lock(LockName::new(name)?),
-        Some(Wanted::Prefix(prefix)) => Filter::Prefix(checked_prefix(prefix)?),
-        None => return Err(BadArgument::new("neither a lock nor a prefix to watch is named")),
+        Some(Wanted::Lock(name)) => filter(Some(name), None)?,
+        Some(Wanted::Prefix(prefix)) => filter(None, Some(prefix))?,
+        None => filter(None, None)?,
     };
     let from = match &request.from {
         Some(Start::Now(_)) | None => From::Now,
@@ -149,6 +159,15 @@ pub fn watch(request: &v1::WatchRequest) -> Result<(Filter, From), BadArgument> 
         Some(Start::After(position)) => From::After(position_from(position)?),
     };
     Ok((filter, from))
+}
+
+/// From the wire: one of the two is named.
+pub(super) fn filter(lock: Option<&String>, prefix: Option<&String>) -> Result<Filter, BadArgument> {
+    match (lock, prefix) {
+        (Some(name), _) => Ok(Filter::Lock(LockName::new(name)?)),
+        (None, Some(prefix)) => Ok(Filter::Prefix(checked_prefix(prefix)?)),
+        (None, None) => Err(BadArgument::new("neither a lock nor a prefix is named")),
+    }
 }
 
 /// From the wire.

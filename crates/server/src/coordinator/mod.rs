@@ -6,6 +6,7 @@
 mod attachment;
 mod bind;
 mod check;
+mod floor;
 mod history;
 mod operator;
 mod reads;
@@ -61,7 +62,7 @@ pub(crate) struct Coordinator {
     /// Locked after the table where both are, never before it.
     pub(crate) clock: Mutex<LeaseClock>,
     pub(crate) rounds: Arc<Rounds>,
-    /// Signature verifications in progress.
+    /// Signatures that are verified, or made for resources, in progress.
     verifying: Arc<Semaphore>,
     serving: watch::Sender<Option<Serving>>,
     /// A majority has not answered for an election timeout.

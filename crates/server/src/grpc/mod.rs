@@ -1,6 +1,7 @@
 //! Thin doors on the coordinator: what is decided here is only how a call becomes a frame, and an answer a message.
 
 mod cluster;
+mod fences;
 mod locks;
 mod operators;
 mod sequencers;
@@ -21,6 +22,7 @@ pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Er
     let locks = v1::locks_server::LocksServer::new(locks::Locks(door.clone()));
     let sequencers = v1::sequencers_server::SequencersServer::new(sequencers::Sequencers(door.clone()));
     let watches = v1::watches_server::WatchesServer::new(watches::Watches(door.clone()));
+    let fences = v1::fences_server::FencesServer::new(fences::Fences(door.clone()));
     let operators = v1::operators_server::OperatorsServer::new(operators::Operators(door.clone()));
     let cluster = v1::cluster_server::ClusterServer::new(cluster::Cluster(door.clone()));
     let reflection = tonic_reflection::server::Builder::configure()
@@ -30,6 +32,7 @@ pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Er
         .with_service_name("palisade.v1.Locks")
         .with_service_name("palisade.v1.Sequencers")
         .with_service_name("palisade.v1.Watches")
+        .with_service_name("palisade.v1.Fences")
         .with_service_name("palisade.v1.Operators")
         .with_service_name("palisade.v1.Cluster")
         .with_service_name("grpc.health.v1.Health")
@@ -38,6 +41,7 @@ pub(crate) fn routes(door: &Door) -> Result<Routes, tonic_reflection::server::Er
         .add_service(locks.max_decoding_message_size(max))
         .add_service(sequencers.max_decoding_message_size(max))
         .add_service(watches.max_decoding_message_size(max))
+        .add_service(fences.max_decoding_message_size(max))
         .add_service(operators.max_decoding_message_size(max))
         .add_service(cluster.max_decoding_message_size(max))
         .add_service(reflection))

@@ -6,19 +6,20 @@ use super::call;
 use super::sessions::unexpected;
 use crate::door::Door;
 use crate::error;
-use crate::watches::{self, WatchFrames};
+use crate::watches::{self, Frames, Watching};
 
 pub(super) struct Watches(pub(super) Door);
 
 #[tonic::async_trait]
 impl watches_server::Watches for Watches {
-    type WatchStream = WatchFrames;
+    type WatchStream = Frames<v1::WatchMessage>;
 
-    async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<WatchFrames>, Status> {
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         self.0.coordinator.metrics.request("watch");
         let asked = convert::watch::watch(&request.into_inner());
         let (filter, from) = asked.map_err(|bad| error::status(&bad.into()))?;
-        let frames = watches::open(&self.0, filter, from).map_err(|error| error::status(&error))?;
+        let frames =
+            watches::open::<Watching>(&self.0, filter, from).map_err(|error| error::status(&error))?;
         Ok(Response::new(frames))
     }
 

@@ -80,7 +80,7 @@ pub const METRICS: &[(&str, &str, &str)] = &[
     ("palisade_proposals_failed_total", "commands", "Commands of this node that the log did not answer"),
     ("palisade_sequencer_checks_total", "checks", "Claims that this node checked"),
     ("palisade_streams", "streams", "Open session streams"),
-    ("palisade_watch_streams", "streams", "Open watch streams"),
+    ("palisade_watch_streams", "streams", "Open watch streams and fence feeds"),
     ("palisade_watch_cuts_total", "streams", "Watch streams that were cut because they were not read"),
     (
         "palisade_watch_resynchronisations_total",

@@ -1,8 +1,7 @@
-//! This node's signing key, and the sequencers that it signs (SPEC 7 and 13).
+//! This node's signing key, and the sequencers and floors that it signs (SPEC 7, 8 and 13).
 //!
 //! The key lives in a file of its own and never enters the log, a snapshot or a backup; what the cluster knows is its
-//! public half. Whether the key may sign is the table's word, not this file's: ask `may_sign` first. What is left out:
-//! floors.
+//! public half. Whether the key may sign is the table's word, not this file's: ask `may_sign` first.
 
 mod verifier;
 
@@ -19,8 +18,11 @@ use ed25519_dalek::{Signer as _, SigningKey};
 use palisade_core::command::PublishKey;
 use palisade_core::ids::{AcquisitionId, KeyId, NameError, NodeId};
 use palisade_core::lock::SlotState;
-use palisade_core::sequencer::{ALGORITHM, SEQUENCER_TYPE, Sequencer, SequencerClaims, SequencerHeader};
+use palisade_core::sequencer::{
+    ALGORITHM, FLOOR_TYPE, SEQUENCER_TYPE, Sequencer, SequencerClaims, SequencerHeader,
+};
 use palisade_core::sequencer_text;
+use palisade_core::signed_floor::{FloorClaims, FloorStatement};
 use palisade_core::table::{KeyState, LockTable};
 use palisade_host::Entropy;
 use sha2::{Digest, Sha256};
@@ -147,14 +149,23 @@ impl Signer {
 
     /// The compact JWS of a sequencer.
     pub fn sign(&self, sequencer: &Sequencer) -> String {
-        let header = SequencerHeader {
-            alg: ALGORITHM.to_owned(),
-            typ: SEQUENCER_TYPE.to_owned(),
-            kid: self.id.as_str().to_owned(),
-        };
-        let input = sequencer_text::unsigned(&header, &SequencerClaims::from(sequencer));
-        let signature = self.key.sign(input.as_bytes());
-        sequencer_text::attach(&input, &signature.to_bytes())
+        let header = self.header(SEQUENCER_TYPE);
+        self.attach(&sequencer_text::unsigned(&header, &SequencerClaims::from(sequencer)))
+    }
+
+    /// The compact JWS of a floor.
+    pub fn sign_floor(&self, floor: &FloorStatement) -> String {
+        let header = self.header(FLOOR_TYPE);
+        self.attach(&sequencer_text::unsigned_floor(&header, &FloorClaims::from(floor)))
+    }
+
+    fn header(&self, purpose: &str) -> SequencerHeader {
+        let kid = self.id.as_str().to_owned();
+        SequencerHeader { alg: ALGORITHM.to_owned(), typ: purpose.to_owned(), kid }
+    }
+
+    fn attach(&self, input: &str) -> String {
+        sequencer_text::attach(input, &self.key.sign(input.as_bytes()).to_bytes())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use palisade_core::floors::SlotStanding;
 use palisade_core::ids::{Incarnation, WallTime};
 use palisade_core::table::LockTable;
 use palisade_proto::convert::watch::LockEvent;
@@ -13,11 +14,13 @@ const ENTRY_EVENTS_MAX: usize = 16_384;
 
 /// What one entry did to locks.
 #[derive(Debug)]
-pub(super) struct Happened {
+pub(crate) struct Happened {
     /// With the token base, as every index here.
     pub(super) index: u64,
     pub(super) wall: WallTime,
     pub(super) events: Vec<LockEvent>,
+    /// The slots that it moved, as they stood after it.
+    pub(super) slots: Vec<SlotStanding>,
 }
 
 /// A position is before what is kept.
@@ -62,7 +65,13 @@ impl EventLog {
     }
 
     /// The next entry.
-    pub(super) fn append(&mut self, index: u64, wall: WallTime, mut events: Vec<LockEvent>) {
+    pub(super) fn append(
+        &mut self,
+        index: u64,
+        wall: WallTime,
+        mut events: Vec<LockEvent>,
+        mut slots: Vec<SlotStanding>,
+    ) {
         if events.len() > ENTRY_EVENTS_MAX {
             return self.forget(index);
         }
@@ -73,7 +82,8 @@ impl EventLog {
         self.events += events.len();
         // Most entries have one, and a vector's first allocation is for four.
         events.shrink_to_fit();
-        self.entries.push_back(Arc::new(Happened { index, wall, events }));
+        slots.shrink_to_fit();
+        self.entries.push_back(Arc::new(Happened { index, wall, events, slots }));
         while self.events > self.max {
             let Some(oldest) = self.entries.pop_front() else { return };
             self.events -= oldest.events.len();
@@ -121,7 +131,7 @@ mod tests {
     fn what_fell_out_cannot_be_gone_on_from() {
         let mut log = EventLog::new(4);
         for index in 1..=3 {
-            log.append(index, WallTime(0), events(2));
+            log.append(index, WallTime(0), events(2), Vec::new());
         }
         assert_eq!(indexes(&log, 0), Err(TooOld));
         assert_eq!(indexes(&log, 1), Ok(vec![2, 3]));
@@ -133,9 +143,9 @@ mod tests {
     #[test]
     fn entries_that_did_nothing_cost_nothing_and_move_the_end() {
         let mut log = EventLog::new(2);
-        log.append(1, WallTime(0), events(1));
+        log.append(1, WallTime(0), events(1), Vec::new());
         for index in 2..1_000 {
-            log.append(index, WallTime(0), Vec::new());
+            log.append(index, WallTime(0), Vec::new(), Vec::new());
         }
         assert_eq!((indexes(&log, 0), log.applied()), (Ok(vec![1]), 999));
     }
@@ -143,16 +153,16 @@ mod tests {
     #[test]
     fn an_entry_that_did_too_much_is_a_gap() {
         let mut log = EventLog::new(1 << 20);
-        log.append(1, WallTime(0), events(1));
-        log.append(2, WallTime(0), events(ENTRY_EVENTS_MAX + 1));
-        log.append(3, WallTime(0), events(ENTRY_EVENTS_MAX));
+        log.append(1, WallTime(0), events(1), Vec::new());
+        log.append(2, WallTime(0), events(ENTRY_EVENTS_MAX + 1), Vec::new());
+        log.append(3, WallTime(0), events(ENTRY_EVENTS_MAX), Vec::new());
         assert_eq!((indexes(&log, 1), indexes(&log, 2)), (Err(TooOld), Ok(vec![3])));
     }
 
     #[test]
     fn a_snapshot_is_a_gap() {
         let mut log = EventLog::new(100);
-        log.append(1, WallTime(0), events(1));
+        log.append(1, WallTime(0), events(1), Vec::new());
         log.begin(&LockTable::new(), 50);
         assert_eq!((indexes(&log, 1), indexes(&log, 50)), (Err(TooOld), Ok(vec![])));
         assert_eq!(log.applied(), 50);

@@ -2,11 +2,13 @@
 //!
 //! The apply loop only appends to a bounded log of recent events. One task spreads what is new there to the watchers
 //! that it concerns, each with a bounded buffer; a watcher that does not take what it is sent loses its own stream, and
-//! nobody else notices. Every node does this by itself: a watch needs no leader.
+//! nobody else notices. Every node does this by itself: a watch needs no leader. A fence feed (SPEC 7) is told from the
+//! same log, in words of its own, and goes on where no leader is known: what is superseded stays so.
 
 mod log;
 mod spread;
 mod stream;
+mod telling;
 mod told;
 
 use std::sync::Arc;
@@ -14,9 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use palisade_core::command::Command;
+use palisade_core::floors;
 use palisade_core::reply::{Applied, EntryAt};
 use palisade_core::table::LockTable;
-use palisade_proto::convert::watch::Filter;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -24,12 +26,13 @@ use tokio_util::sync::CancellationToken;
 use self::log::EventLog;
 use self::spread::Registry;
 
-pub(crate) use self::stream::{WatchFrames, open};
+pub(crate) use self::stream::{Frames, open};
+pub(crate) use self::telling::{Feeding, Watching};
 
 /// How watching is bounded on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchLimits {
-    /// Watch streams of this node.
+    /// Watch streams and fence feeds of this node.
     pub streams_max: usize,
     /// Events of this node's log of recent ones: how far back a position may be.
     pub events_kept_max: usize,
@@ -94,12 +97,13 @@ impl Watches {
     pub(crate) fn applied(&self, at: EntryAt, command: &Command, applied: &Applied, table: &LockTable) {
         let index = table.header().token_base.at(at.index);
         let events = told::told(&applied.events, table);
+        let slots = floors::moved(&applied.events, table);
         {
             let mut log = self.log.lock();
             if matches!(command, Command::Found(_)) {
                 log.founded(table);
             }
-            log.append(index, at.wall, events);
+            log.append(index, at.wall, events, slots);
         }
         self.moved(index);
     }
@@ -122,7 +126,7 @@ impl Watches {
     }
 
     /// Waits until this node has applied `index`, of an incarnation that it knows; false when it has not in time.
-    async fn caught_up(&self, index: u64) -> bool {
+    pub(crate) async fn caught_up(&self, index: u64) -> bool {
         let mut applied = self.applied.subscribe();
         let caught_up = async {
             loop {
@@ -150,13 +154,5 @@ impl Watches {
     /// Ends every watch: this node stops.
     pub(crate) fn stop(&self) {
         self.stopped.cancel();
-    }
-}
-
-/// Whether an event of a lock is of what is watched.
-fn concerns(filter: &Filter, lock: &str) -> bool {
-    match filter {
-        Filter::Lock(name) => name.as_str() == lock,
-        Filter::Prefix(prefix) => lock.starts_with(prefix.as_str()),
     }
 }

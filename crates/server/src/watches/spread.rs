@@ -9,8 +9,8 @@ use palisade_proto::convert::watch::Filter;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::Watches;
 use super::log::{Happened, TooOld};
-use super::{Watches, concerns};
 
 /// Entries that are spread at a time.
 const BATCH: usize = 256;
@@ -135,7 +135,7 @@ impl Registry {
         };
         for event in &entry.events {
             self.by_lock.get(&event.lock).into_iter().flat_map(BTreeMap::values).for_each(&mut count);
-            let prefixed = self.by_prefix.values().filter(|w| concerns(&w.filter, event.lock.as_str()));
+            let prefixed = self.by_prefix.values().filter(|w| w.filter.concerns(event.lock.as_str()));
             prefixed.for_each(&mut count);
         }
         concerned
@@ -257,7 +257,7 @@ mod tests {
             lock: LockName::new(name).expect("a name"),
             what: What::Queued((acquisition, ClientName::unnamed())),
         });
-        watches.log.lock().append(index, WallTime(0), events.collect());
+        watches.log.lock().append(index, WallTime(0), events.collect(), Vec::new());
     }
 
     fn watch(watches: &Watches, filter: &Filter, position: u64) -> Arc<Watcher> {

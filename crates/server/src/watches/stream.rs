@@ -1,4 +1,4 @@
-//! One watch stream: from where it begins, through what it missed, to what happens now.
+//! One stream of what happens, a watch's or a fence feed's: from where it begins, through what it missed, to what happens now.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,14 +10,15 @@ use palisade_core::ids::LockName;
 use palisade_core::table::LockTable;
 use palisade_proto::convert::watch::{Filter, From, Position};
 use palisade_proto::convert::{self, ErrorName};
-use palisade_proto::v1::{self, resynchronise::Reason, watch_message::Message};
+use palisade_proto::v1::{self, resynchronise::Reason};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::MissedTickBehavior;
 use tonic::Status;
 
+use super::Watches;
 use super::log::{Happened, TooOld};
 use super::spread::{Cut, Item, Watcher};
-use super::{Watches, concerns};
+use super::telling::Telling;
 use crate::door::Door;
 use crate::error;
 
@@ -25,7 +26,7 @@ use crate::error;
 const MESSAGES_MAX: usize = 4;
 /// A client that takes no message for so long has lost its stream.
 const STALL: Duration = Duration::from_secs(10);
-/// An idle watcher hears at least this often how far it is.
+/// Whoever listens hears at least this often how far it is.
 const PROGRESS: Duration = Duration::from_secs(1);
 /// A node that knows no leader for so many progress marks has nothing new to tell.
 const LEADERLESS_MARKS: u32 = 3;
@@ -37,15 +38,15 @@ const SNAPSHOT_PART_BYTES: usize = 256 << 10;
 /// Names that are looked at before others get this thread.
 const LOOKS_MAX: usize = 1_024;
 
-/// The transport's end of a watch stream.
-pub(crate) struct WatchFrames {
-    messages: mpsc::Receiver<v1::WatchMessage>,
+/// The transport's end of a stream.
+pub(crate) struct Frames<M> {
+    messages: mpsc::Receiver<M>,
     end: Arc<OnceLock<Status>>,
     finished: bool,
 }
 
-impl futures_util::Stream for WatchFrames {
-    type Item = Result<v1::WatchMessage, Status>;
+impl<M> futures_util::Stream for Frames<M> {
+    type Item = Result<M, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.messages.poll_recv(context) {
@@ -60,21 +61,25 @@ impl futures_util::Stream for WatchFrames {
     }
 }
 
-/// Begins a watch.
+/// Begins a stream.
 ///
 /// # Errors
 ///
-/// When this node has all the watch streams that it may have.
-pub(crate) fn open(door: &Door, filter: Filter, from: From) -> Result<WatchFrames, v1::Error> {
+/// When this node has all the streams of this kind that it may have.
+pub(crate) fn open<T: Telling>(
+    door: &Door,
+    filter: Filter,
+    from: From,
+) -> Result<Frames<T::Message>, v1::Error> {
     let watches = door.coordinator.watches.clone();
     let Ok(permit) = watches.streams.clone().try_acquire_owned() else {
         return Err(error::watches_full(watches.limits.streams_max));
     };
     let (out, messages) = mpsc::channel(MESSAGES_MAX);
     let end = Arc::new(OnceLock::new());
-    let frames = WatchFrames { messages, end: end.clone(), finished: false };
+    let frames = Frames { messages, end: end.clone(), finished: false };
     let door = door.clone();
-    let stream = WatchStream { watches, door, filter, out, position: 0, _permit: permit };
+    let stream = Stream::<T> { watches, door, filter, out, position: 0, _permit: permit };
     tokio::spawn(stream.run(from, end));
     Ok(frames)
 }
@@ -90,17 +95,17 @@ enum End {
 /// Events are missing after the position.
 struct Missed(Reason);
 
-struct WatchStream {
+struct Stream<T: Telling> {
     watches: Arc<Watches>,
     door: Door,
     filter: Filter,
-    out: mpsc::Sender<v1::WatchMessage>,
+    out: mpsc::Sender<T::Message>,
     /// Everything up to here was sent.
     position: u64,
     _permit: OwnedSemaphorePermit,
 }
 
-impl WatchStream {
+impl<T: Telling> Stream<T> {
     async fn run(mut self, from: From, end: Arc<OnceLock<Status>>) {
         let (stopped, out) = (self.watches.stopped.clone(), self.out.clone());
         let ended = tokio::select! {
@@ -137,8 +142,11 @@ impl WatchStream {
     /// Finds the position to begin at, and says it at once.
     async fn begin(&mut self, from: From) -> Result<Option<Missed>, End> {
         let after = match from {
-            // Not a gap: it was asked for.
-            From::Snapshot => return Ok(Some(Missed(Reason::Unspecified))),
+            // Not a gap: it was asked for. A node that knows no cluster yet has nothing to tell.
+            From::Snapshot if self.watches.caught_up(0).await => {
+                return Ok(Some(Missed(Reason::Unspecified)));
+            }
+            From::Snapshot => return Err(End::Told(error::behind())),
             From::Now => Position { incarnation: None, index: self.watches.log.lock().applied() },
             From::After(position) => position,
         };
@@ -155,7 +163,9 @@ impl WatchStream {
             return Ok(Some(Missed(Reason::TooOld)));
         }
         self.position = after.index;
-        self.send_progress().await?;
+        if T::SAYS_WHERE_IT_BEGINS {
+            self.send_progress().await?;
+        }
         Ok(None)
     }
 
@@ -191,7 +201,7 @@ impl WatchStream {
     async fn live(&mut self, watcher: &Watcher) -> Result<Missed, End> {
         let mut marks = tokio::time::interval(PROGRESS);
         marks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut leaderless = 0;
+        let mut leaderless = 0_u32;
         loop {
             let marked = tokio::select! {
                 () = watcher.woken() => false,
@@ -199,13 +209,11 @@ impl WatchStream {
             };
             // In this order: what was spread by then is in the buffer.
             let spread_to = self.watches.spread_to();
-            let mut idle = true;
             loop {
                 let items = watcher.take().map_err(|Cut| End::Told(error::too_slow()))?;
                 if items.is_empty() {
                     break;
                 }
-                idle = false;
                 if let Some(missed) = self.deliver(watcher, items).await? {
                     return Ok(missed);
                 }
@@ -213,14 +221,12 @@ impl WatchStream {
             if !marked {
                 continue;
             }
-            leaderless = if self.knows_a_leader() { 0 } else { leaderless + 1 };
-            if leaderless > LEADERLESS_MARKS {
+            leaderless = if self.knows_a_leader() { 0 } else { leaderless.saturating_add(1) };
+            if T::ENDS_WITHOUT_LEADER && leaderless > LEADERLESS_MARKS {
                 return Err(End::Told(error::no_quorum()));
             }
-            if idle {
-                self.position = self.position.max(spread_to);
-                self.send_progress().await?;
-            }
+            self.position = self.position.max(spread_to);
+            self.send_progress().await?;
         }
     }
 
@@ -251,17 +257,10 @@ impl WatchStream {
 
     /// Sends what of these entries is watched and not sent yet.
     async fn send_entries(&mut self, entries: &[Arc<Happened>]) -> Result<(), End> {
-        let mut told = Vec::new();
-        for entry in entries.iter().filter(|entry| entry.index > self.position) {
-            let watched = entry.events.iter().filter(|event| concerns(&self.filter, event.lock.as_str()));
-            let events: Vec<_> = watched.map(convert::watch::event).collect();
-            if !events.is_empty() {
-                told.push(v1::WatchEntry { index: entry.index, wall_us: entry.wall.0, events });
-            }
-        }
+        let new = entries.iter().filter(|entry| entry.index > self.position);
+        let told: Vec<_> = new.filter_map(|entry| T::entry(&self.filter, entry)).collect();
         if !told.is_empty() {
-            let incarnation = self.present().incarnation;
-            self.send(Message::Entries(v1::WatchEntries { incarnation, entries: told })).await?;
+            self.send(T::entries(self.present().incarnation, told)).await?;
         }
         if let Some(last) = entries.last() {
             self.position = self.position.max(last.index);
@@ -275,11 +274,10 @@ impl WatchStream {
     }
 
     async fn send_progress(&self) -> Result<(), End> {
-        self.send(Message::Progress(self.present())).await
+        self.send(T::progress(self.present(), !self.knows_a_leader())).await
     }
 
-    async fn send(&self, message: Message) -> Result<(), End> {
-        let message = v1::WatchMessage { message: Some(message) };
+    async fn send(&self, message: T::Message) -> Result<(), End> {
         match tokio::time::timeout(STALL, self.out.send(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(End::Gone),
@@ -291,7 +289,7 @@ impl WatchStream {
     async fn resynchronise(&mut self, reason: Reason) -> Result<(), End> {
         if reason != Reason::Unspecified {
             self.door.coordinator.metrics.watch_resynchronised();
-            self.send(Message::Resynchronise(v1::Resynchronise { reason: reason.into() })).await?;
+            self.send(T::resynchronise(reason)).await?;
         }
         let turn = tokio::time::timeout(STALL, self.watches.snapshots.clone().acquire_owned()).await;
         let Ok(Ok(_turn)) = turn else { return Err(End::Told(error::overloaded())) };
@@ -304,7 +302,7 @@ impl WatchStream {
         self.send_snapshot(&table, table.locks().map(|(name, _)| name)).await
     }
 
-    /// Those of `names` that are watched, in parts, and the position of the table.
+    /// How those of `names` stand that are watched, in parts, and the position of the table.
     async fn send_snapshot<'a>(
         &mut self,
         table: &LockTable,
@@ -313,26 +311,21 @@ impl WatchStream {
         let header = table.header();
         let incarnation = header.founding.as_ref().map(|founding| founding.incarnation);
         let position = convert::watch::position(incarnation, header.token_base.at(header.applied));
-        let part = |locks, last| {
-            Message::Snapshot(v1::LockSnapshot { locks, position: Some(position.clone()), last })
-        };
-        let (mut locks, mut bytes) = (Vec::new(), 0);
+        let (mut parts, mut bytes) = (Vec::new(), 0);
         for (at, name) in names.enumerate() {
             if at % LOOKS_MAX == LOOKS_MAX - 1 {
                 tokio::task::yield_now().await;
             }
-            if !concerns(&self.filter, name.as_str()) {
+            if !self.filter.concerns(name.as_str()) {
                 continue;
             }
-            let view = convert::cluster::lock_view(&table.view(name), header.token_base, header.applied);
-            bytes += convert::cluster::size(&view);
-            locks.push(view);
+            bytes += T::stands(table, name, &mut parts);
             if bytes >= SNAPSHOT_PART_BYTES {
-                self.send(part(std::mem::take(&mut locks), false)).await?;
+                self.send(T::snapshot(std::mem::take(&mut parts), position.clone(), false)).await?;
                 bytes = 0;
             }
         }
-        self.send(part(locks, true)).await?;
+        self.send(T::snapshot(parts, position.clone(), true)).await?;
         self.position = position.index;
         Ok(())
     }

@@ -20,7 +20,7 @@ use super::super::asked::{self, Wide};
 use super::super::body::{Problem, document, queried};
 use super::{Answer, POLL_DEFAULT, POLL_MAX, unexpected};
 use crate::door::Door;
-use crate::watches::{self, WatchFrames};
+use crate::watches::{self, Frames, Watching};
 
 /// When a reader that lost its stream asks again, milliseconds.
 const RETRY_MS: u32 = 1_000;
@@ -36,7 +36,7 @@ pub(super) async fn stream(State(door): State<Door>, headers: HeaderMap, uri: Ur
     let last =
         last.transpose().map_err(|_| crate::error::bad_argument("the Last-Event-ID is no position"))?;
     let (filter, from) = begin(&door, of, last.filter(|id| !id.is_empty()))?;
-    let mut frames = watches::open(&door, filter, from)?;
+    let mut frames = watches::open::<Watching>(&door, filter, from)?;
     // What keeps it from beginning is an answer; what ends it later can only be an event.
     let first = frames.next().await.ok_or_else(|| Problem(crate::error::no_quorum()))?.map_err(problem)?;
     let hello = format!("retry: {RETRY_MS}\n\n");
@@ -71,7 +71,7 @@ pub(super) async fn poll(State(door): State<Door>, uri: Uri) -> Answer {
             crate::error::bad_argument("a snapshot goes with /v1/watch; /v1/locks lists locks").into()
         );
     }
-    let mut frames = watches::open(&door, filter.clone(), from)?;
+    let mut frames = watches::open::<Watching>(&door, filter.clone(), from)?;
     let mut position = v1::Position::default();
     loop {
         // The first message comes at once, whatever the patience.
@@ -91,7 +91,7 @@ pub(super) async fn poll(State(door): State<Door>, uri: Uri) -> Answer {
                 return Ok(polled(&at, None, &of.entries));
             }
             Some(Message::Resynchronise(told)) => {
-                let now = position_now(watches::open(&door, filter, From::Now)?).await?;
+                let now = position_now(watches::open::<Watching>(&door, filter, From::Now)?).await?;
                 return Ok(polled(&now, Some(told.reason()), &[]));
             }
             Some(Message::Snapshot(_)) | None => return Err(unexpected()),
@@ -99,7 +99,7 @@ pub(super) async fn poll(State(door): State<Door>, uri: Uri) -> Answer {
     }
 }
 
-async fn position_now(mut frames: WatchFrames) -> Result<v1::Position, Problem> {
+async fn position_now(mut frames: Frames<v1::WatchMessage>) -> Result<v1::Position, Problem> {
     let first = frames.next().await.ok_or_else(unexpected)?.map_err(problem)?;
     match first.message {
         Some(Message::Progress(at)) => Ok(at),

@@ -1,6 +1,7 @@
 //! The fence feed on real nodes: a resource rejects a stale holder from its expiry on, whatever becomes of the node that
 //! it listens to.
 
+mod ahead;
 mod cut_off;
 mod expiry;
 mod reconnect;
@@ -63,7 +64,7 @@ impl Orders {
     }
 }
 
-/// Holds a lock in a session that nobody keeps alive; its token. The lock-delay is the usual one.
+/// Holds a lock in a session that nobody keeps alive, without a lock-delay; its token.
 async fn hold_and_forget(live: &Live, raw: &mut Raw, node: usize, lock: &str) -> u64 {
     let session = open_session(live.channel(node), TTL, "forgotten").await;
     raw.bind(&session).await;

@@ -7,11 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use palisade_core::ids::{AcquisitionId, LockName, LockPrefix, SessionId, Slot};
+use palisade_core::ids::{AcquisitionId, LockName, SessionId};
 use palisade_host::{Host, Moment, channel};
 use palisade_proto::v1;
 use palisade_proto::v1::cluster_client::ClusterClient;
-use palisade_proto::v1::fences_client::FencesClient;
 use palisade_proto::v1::request::Op;
 use palisade_proto::v1::response::Result as Answer;
 use palisade_proto::v1::sequencers_client::SequencersClient;
@@ -24,7 +23,6 @@ use tonic::transport::Channel;
 use crate::config::{ClientConfig, ConfigError, Settings};
 use crate::driver::{Command, Driver, Opened, Purpose};
 use crate::error::{CallError, OpenError};
-use crate::fence_feed::FenceFeed;
 use crate::session::{Session, SessionShared};
 use crate::state_file::{Secret, StateFile};
 use crate::taken_over::Resuming;
@@ -221,37 +219,6 @@ impl Client {
         Watch::new(self.handle.clone(), filter, from)
     }
 
-    /// The floors of all locks whose names begin so, kept up to date until the last clone of the feed is dropped: what a
-    /// resource compares with beside its marks (SPEC 7, way 3).
-    pub fn fence_feed(&self, prefix: &LockPrefix) -> FenceFeed {
-        FenceFeed::begin(self.handle.clone(), Filter::Prefix(prefix.as_str().to_owned()))
-    }
-
-    /// The floors of one lock.
-    pub fn fence_feed_of(&self, lock: LockName) -> FenceFeed {
-        FenceFeed::begin(self.handle.clone(), Filter::Lock(lock))
-    }
-
-    /// The floor of a slot, signed by the cluster as a floor, from a node that has applied the index `at_least`; 0 for
-    /// whatever the node has applied. A resource verifies it and raises its mark by it.
-    ///
-    /// # Errors
-    ///
-    /// `Unavailable` when no endpoint answers in time, or none has got so far.
-    pub async fn signed_floor(
-        &self,
-        lock: &LockName,
-        slot: Slot,
-        at_least: u64,
-    ) -> Result<v1::SignedFloor, CallError> {
-        let asked = v1::FloorRequest { lock: lock.as_str().to_owned(), slot: slot.0, at_least };
-        self.unary(|channel| {
-            let asked = asked.clone();
-            async move { Ok(FencesClient::new(channel).floor(asked).await?.into_inner()) }
-        })
-        .await
-    }
-
     /// How the last holds of a lock ended, the newest first; `before` is the number of the last one of the page before,
     /// 0 for the first page. A `limit` of 0 means 100. Linearizable.
     ///
@@ -355,7 +322,7 @@ impl Client {
     }
 
     /// Asks the endpoints in order, until one answers.
-    async fn unary<T, F>(&self, ask: impl Fn(Channel) -> F) -> Result<T, CallError>
+    pub(crate) async fn unary<T, F>(&self, ask: impl Fn(Channel) -> F) -> Result<T, CallError>
     where
         F: Future<Output = Result<T, tonic::Status>>,
     {

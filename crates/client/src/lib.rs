@@ -32,6 +32,7 @@ pub mod deadline;
 mod driver;
 mod election;
 pub mod error;
+mod fence_ahead;
 pub mod fence_feed;
 mod guard;
 mod guard_set;
@@ -53,6 +54,7 @@ pub use election::{Election, Leader, Leadership, Observer};
 pub use error::{
     AcquireError, CallError, ChangeError, Effect, HoldError, LostReason, OpenError, ReleaseError,
 };
+pub use fence_ahead::{FenceAhead, FloorToRaise};
 pub use fence_feed::{FeedFloor, FenceFeed};
 pub use guard::{LockGuard, Released};
 pub use guard_set::GuardSet;

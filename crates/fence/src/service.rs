@@ -1,6 +1,6 @@
 //! A tower layer for HTTP and gRPC services: verifies the sequencer that comes with a request, before any handler runs.
 //!
-//! It puts the [`Presented`](crate::verifier::Presented) holding into the request's extensions. It does not look at
+//! It puts the [`Presented`] holding into the request's extensions. It does not look at
 //! marks: a check before the write is advice (SPEC 8). The handler takes the holding from there and writes through its
 //! [`Guard`](crate::guard::Guard), whose refusal it turns into an answer with [`http_refusal`] or [`grpc_refusal`].
 

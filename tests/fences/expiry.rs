@@ -8,7 +8,7 @@ use palisade_core::ids::Slot;
 use palisade_proto::v1::{self, lock_event::Kind};
 
 use super::{Orders, hold_and_forget, prefix};
-use crate::live::{Live, name, soon};
+use crate::live::{Live, PATIENCE, name, soon};
 
 /// What users are told: so long after the expiry's entry is applied at the node of the feed, a write is refused.
 const PROMISED: Duration = Duration::from_millis(100);
@@ -37,7 +37,9 @@ async fn an_expired_holders_write_is_refused_at_once_and_before_any_successor() 
     // Each writes on and on, as a holder that does not know that its lease is over.
     let writers = holders.into_iter().map(|(lock, token, orders)| {
         std::thread::spawn(move || {
+            let until = Instant::now() + PATIENCE;
             while orders.write(token).is_ok() {
+                assert!(Instant::now() < until, "{lock} is written to for ever");
                 std::thread::sleep(Duration::from_millis(1));
             }
             let refused = Instant::now();

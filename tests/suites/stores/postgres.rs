@@ -400,3 +400,18 @@ fn marks_are_made_once_and_survive_a_crash_of_the_server() {
     subject.append(&cluster.exclusive("a", 41), "after").unwrap();
     assert_eq!(subject.lines(), ["before", "after"]);
 }
+
+#[test]
+fn a_signed_floor_raises_the_mark_and_never_lowers_it() {
+    let (cluster, subject) = own();
+    let raise = |floor| {
+        let signed = cluster.verifier().floor(&cluster.floor("a", 0, floor)).unwrap();
+        subject.run(async |client| subject.guard.raise(client, &signed).await).unwrap().0.get()
+    };
+    subject.append(&cluster.exclusive("a", 34), "before").unwrap();
+    assert_eq!(raise(41), 41);
+    assert!(subject.append(&cluster.exclusive("a", 34), "stale").unwrap_err().is_stale());
+    subject.append(&cluster.exclusive("a", 52), "after").unwrap();
+    assert_eq!(raise(41), 52);
+    assert_eq!(subject.lines(), ["before", "after"]);
+}

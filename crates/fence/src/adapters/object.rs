@@ -21,7 +21,8 @@ use palisade_core::ids::{LockName, Slot};
 use self::body::Body;
 use crate::admit::{HighWaterMark, decide};
 use crate::error::FenceError;
-use crate::guard::{Act, Checked, Guard};
+use crate::guard::{Act, Checked, Guard, raised};
+use crate::verifier::SignedFloor;
 
 /// How often a write begins again because another came in between.
 const ATTEMPTS: u32 = 16;
@@ -174,6 +175,17 @@ impl Guard<ObjectResource> {
     pub fn data_path(&self, holding: &(impl Holding + ?Sized), name: &str) -> Path {
         let object = &self.adapter().path;
         Path::from(format!("{object}.data/{:016}/{name}", holding.token().get()))
+    }
+
+    /// Raises the mark to a floor that the cluster signed, unless it is higher already, and says what it is then.
+    pub async fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        let key = self.check_floor(floor)?;
+        let raising = self.adapter().change(|body| {
+            let mark = decide(&key, body.mark(&key), None, floor.statement().floor)?;
+            body.set(&key, Some(mark));
+            Ok(())
+        });
+        raised(raising.await, floor)
     }
 
     /// The present mark of a lock and slot.

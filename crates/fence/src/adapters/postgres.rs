@@ -13,7 +13,8 @@ use tokio_postgres::{Client, GenericClient, Transaction};
 
 use crate::admit::{HighWaterMark, MarkKey};
 use crate::error::FenceError;
-use crate::guard::{Act, Checked, Guard};
+use crate::guard::{Act, Checked, Guard, raised};
+use crate::verifier::SignedFloor;
 
 /// The table of marks, the functions that admit, and the triggers that require it.
 pub const SCHEMA: &str = include_str!("postgres.sql");
@@ -74,6 +75,19 @@ impl Guard<PostgresMarks> {
         holding: &(impl Holding + ?Sized),
     ) -> Result<(), FenceError> {
         self.enter(transaction, holding, Act::Write).await
+    }
+
+    /// Raises the mark to a floor that the cluster signed, unless it is higher already, and commits that; says what the
+    /// mark is then.
+    pub async fn raise(&self, client: &mut Client, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        let checked = Checked { key: self.check_floor(floor)?, floor: None };
+        let raising = |error| failed("raising a mark", error);
+        let transaction = client.transaction().await.map_err(raising)?;
+        let outcome = raise(&transaction, checked, floor.statement().floor, Act::Claim).await;
+        if outcome.is_ok() {
+            transaction.commit().await.map_err(raising)?;
+        }
+        raised(outcome, floor)
     }
 
     /// The present mark of a lock and slot.

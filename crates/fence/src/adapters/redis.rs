@@ -12,7 +12,8 @@ use redis::{Arg, Cmd, ConnectionLike, RedisError, Script, Value, from_redis_valu
 
 use crate::admit::{HighWaterMark, MarkKey};
 use crate::error::FenceError;
-use crate::guard::{Act, Checked, Guard};
+use crate::guard::{Act, Checked, Guard, raised};
+use crate::verifier::SignedFloor;
 
 /// The script: for programs of other languages, too.
 pub const SCRIPT: &str = include_str!("redis.lua");
@@ -133,6 +134,17 @@ impl Guard<RedisMarks> {
         commands: &[Cmd],
     ) -> Result<Vec<Value>, FenceError> {
         self.enter(connection, holding, Act::Write, Commands { keys, commands })
+    }
+
+    /// Raises the mark to a floor that the cluster signed, unless it is higher already, and says what it is then.
+    pub fn raise(
+        &self,
+        connection: &mut impl ConnectionLike,
+        floor: &SignedFloor,
+    ) -> Result<HighWaterMark, FenceError> {
+        let checked = Checked { key: self.check_floor(floor)?, floor: None };
+        let nothing = Commands { keys: &[], commands: &[] };
+        raised(self.adapter().run(connection, &checked, floor.statement().floor, nothing), floor)
     }
 
     /// The present mark of a lock and slot.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use palisade_core::holding::Holding;
 use palisade_core::ids::{LockName, Slot};
+use palisade_core::token::Token;
 use palisade_fence::adapters::sqlite::{SqliteMarks, SqliteResource};
 use palisade_fence::conformance::{SigningCluster, Subject, check};
 use palisade_fence::error::FenceError;
@@ -140,6 +141,25 @@ fn an_admission_in_a_transaction_of_ones_own_counts_when_it_is_committed() {
     assert!(old.check().is_err(), "the holding is told");
     assert_eq!(subject.lines(), ["old"]);
     assert_eq!((guard.counts().written, guard.counts().claimed, guard.counts().stale), (2, 1, 1));
+}
+
+#[test]
+fn a_signed_floor_raises_the_mark_when_its_transaction_is_committed() {
+    let Own { subject, guard, cluster } = own();
+    let mut connection = connect(&subject.path);
+    let signed = cluster.verifier().floor(&cluster.floor("a", 0, 41)).unwrap();
+    let lock = LockName::new("a").unwrap();
+    for (commits, mark) in [(false, None), (true, Token::new(41))] {
+        let transaction = connection.transaction().unwrap();
+        assert_eq!(guard.raise_in(&transaction, &signed).unwrap().0.get(), 41);
+        if commits {
+            transaction.commit().unwrap();
+        }
+        assert_eq!(subject.guard.mark(&lock, Slot(0)).unwrap().map(|mark| mark.0), mark);
+    }
+    subject.append(&cluster.exclusive("a", 52), "after").unwrap();
+    let transaction = connection.transaction().unwrap();
+    assert_eq!(guard.raise_in(&transaction, &signed).unwrap().0.get(), 52);
 }
 
 /// Also where the transaction began as one that only reads, and though the mark itself does not change.

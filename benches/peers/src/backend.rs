@@ -54,6 +54,11 @@ pub(crate) trait KeepGroup: Send + Sync {
         false
     }
 
+    /// Whether the service was told of each lease when it was opened.
+    fn was_told(&self) -> bool {
+        true
+    }
+
     /// Leases that are lost by now, where the client library tells.
     fn lost(&self) -> u64 {
         0

@@ -39,7 +39,7 @@ pub(crate) fn line(programs: &Programs, data: &Path, command: &str) -> Result<Va
     let versions = [
         first_line(&palisade, &["--version"]),
         first_line("git", &["describe", "--always", "--dirty"]).map(|commit| format!("commit {commit}")),
-        first_line(&programs.etcd, &["--version"]),
+        first_line(&programs.etcd, &["--version"]).map(|line| line.replace(" Version:", "")),
         zookeeper.filter(|text| text.starts_with("ZooKeeper")),
         first_line("java", &["-version"]),
         first_line("redis-server", &["--version"]),

@@ -26,6 +26,7 @@ use clap::{Args, Parser, Subcommand};
 use serde_json::Value;
 
 use crate::cluster::Programs;
+use crate::report::ReportArgs;
 use crate::suite::SuiteArgs;
 
 /// Drives lock services through the same workloads
@@ -58,16 +59,7 @@ enum What {
         command: String,
     },
     /// Tables of results
-    Report {
-        /// Results
-        files: Vec<PathBuf>,
-        /// Labels of the backends that are divided by the others
-        #[arg(long, value_delimiter = ',', default_value = "palisade,palisade-stay,palisade-unary")]
-        ours: Vec<String>,
-        /// Put them between the marks of this page instead of printing them
-        #[arg(long)]
-        into: Option<PathBuf>,
-    },
+    Report(ReportArgs),
     /// One node of the floor
     #[command(hide = true)]
     FloorNode {
@@ -129,7 +121,7 @@ fn main() -> Result<()> {
             fs::create_dir_all(&place.data)?;
             place.emit(&machine::line(&programs.programs(), &place.data, &command)?)
         }
-        What::Report { files, ours, into } => report::run(&files, &ours, into.as_deref()),
+        What::Report(arguments) => report::run(&arguments),
         What::FloorNode { node, folder, ports } => {
             let ports = ports.first_chunk().context("three ports, one for each node")?;
             floor::run_node(node, folder, *ports)

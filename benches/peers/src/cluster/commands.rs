@@ -215,3 +215,17 @@ fn palisade(node: usize, folder: &Path, program: &Path) -> Result<Vec<String>> {
         &folder.join("data").display().to_string(),
     ]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_told() {
+        let taken = TcpListener::bind(endpoint(Service::Floor, 2)).expect("a port that nobody has");
+        let error = is_free(Service::Floor, 2).expect_err("it is taken");
+        assert!(error.to_string().contains("27012"), "{error}");
+        drop(taken);
+        assert!(is_free(Service::Floor, 2).is_ok());
+    }
+}

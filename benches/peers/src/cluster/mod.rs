@@ -40,6 +40,11 @@ impl Service {
         }
     }
 
+    /// Whether another node takes over when the leader is lost.
+    pub(crate) fn can_fail_over(self) -> bool {
+        matches!(self, Self::Etcd | Self::ZooKeeper | Self::Palisade)
+    }
+
     /// Where clients connect, by node.
     pub(crate) fn endpoints(self) -> Vec<String> {
         (0..self.nodes()).map(|node| commands::endpoint(self, node)).collect()
@@ -145,10 +150,6 @@ impl Cluster {
             Service::Palisade => palisade::leader(&endpoints).await,
             Service::RedisAlways | Service::RedisEverySecond | Service::Postgres | Service::Floor => Ok(0),
         }
-    }
-
-    pub(crate) fn can_fail_over(&self) -> bool {
-        matches!(self.service, Service::Etcd | Service::ZooKeeper | Service::Palisade)
     }
 
     pub(crate) fn signal(&self, node: usize, signal: Signal) -> Result<()> {

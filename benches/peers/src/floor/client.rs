@@ -158,6 +158,11 @@ impl KeepGroup for FloorLeases {
         self.leases.len()
     }
 
+    /// It knows a lease from its first keepalive on.
+    fn was_told(&self) -> bool {
+        false
+    }
+
     async fn beat(&mut self, from: usize, to: usize) -> Result<u64> {
         let renewals = self.leases[from..to].iter().map(|lease| self.connection.call(BEAT, *lease, 0, ""));
         let mut renewed = 0;

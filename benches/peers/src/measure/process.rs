@@ -19,6 +19,8 @@ pub(crate) struct Sample {
     pub(crate) write_bytes: u64,
     /// Proportional set size.
     pub(crate) pss_kb: u64,
+    /// Of it, what no file backs: without programs and mapped data.
+    pub(crate) anon_kb: u64,
     pub(crate) threads: u64,
 }
 
@@ -89,7 +91,9 @@ pub(crate) fn sample(roots: &[u32]) -> Sample {
         let io = read(&format!("/proc/{pid}/io"));
         sum.write_bytes += io.lines().map(|line| value(line, "write_bytes:")).sum::<u64>();
         let memory = read(&format!("/proc/{pid}/smaps_rollup"));
-        sum.pss_kb += memory.lines().map(|line| value(line, "Pss:")).sum::<u64>();
+        let of = |name: &str| memory.lines().map(|line| value(line, name)).sum::<u64>();
+        sum.pss_kb += of("Pss:");
+        sum.anon_kb += of("Pss_Anon:");
     }
     sum
 }
@@ -134,6 +138,6 @@ mod tests {
         let own = std::process::id();
         assert!(tree(&[own]).contains(&own));
         let sample = sample(&[own]);
-        assert!(sample.pss_kb > 0 && sample.threads > 0);
+        assert!(sample.pss_kb > sample.anon_kb && sample.anon_kb > 0 && sample.threads > 0);
     }
 }

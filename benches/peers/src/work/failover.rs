@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -98,16 +98,17 @@ pub(crate) async fn failover(
     }
     let mut granted = std::mem::take(&mut *shared.granted.lock());
     granted.sort_by(|left, right| left.1.total_cmp(&right.1));
-    Ok(story(&granted, signalled, before))
+    story(&granted, signalled, before)
 }
 
-fn story(granted: &[Granted], signalled: f64, before: f64) -> Value {
-    let after = granted.iter().filter(|(began, _)| *began > signalled).map(|(_, seen)| *seen);
-    let first = after.fold(f64::INFINITY, f64::min);
+/// `granted`: in the order in which they were seen.
+fn story(granted: &[Granted], signalled: f64, before: f64) -> Result<Value> {
+    let first = granted.iter().find(|(began, _)| *began > signalled).map(|(_, seen)| *seen);
+    let first = first.with_context(|| format!("no grant within {RECOVERY:?} of the signal"))?;
     // From just before the signal on.
     let silences = granted.windows(2).filter(|pair| pair[1].1 > signalled - 0.1);
     let silence = silences.map(|pair| pair[1].1 - pair[0].1).fold(0.0, f64::max);
-    json!({ "first_grant_s": first - signalled, "gap_s": silence, "rate_before": before })
+    Ok(json!({ "first_grant_s": first - signalled, "gap_s": silence, "rate_before": before }))
 }
 
 async fn attempts(session: Arc<dyn Session>, names: Vec<String>, shared: Arc<Shared>) {
@@ -137,8 +138,9 @@ mod tests {
     #[test]
     fn the_first_grant_is_of_a_request_that_began_after_the_signal() {
         let granted = [(0.0, 0.5), (0.9, 1.2), (1.1, 3.0), (3.0, 3.1)];
-        let story = story(&granted, 1.0, 10.0);
-        assert_eq!(story["first_grant_s"], 2.0);
-        assert_eq!(story["gap_s"], 1.8);
+        let told = story(&granted, 1.0, 10.0).expect("a grant after the signal");
+        assert_eq!(told["first_grant_s"], 2.0);
+        assert_eq!(told["gap_s"], 1.8);
+        assert!(story(&granted, 4.0, 10.0).is_err());
     }
 }

@@ -21,5 +21,6 @@ mod power_loss;
 mod repeats;
 mod replicated_limits;
 mod resumed;
+mod scheduler;
 mod sequencers;
 mod stopped_cluster;

@@ -7,6 +7,15 @@ use std::sync::{Mutex, PoisonError};
 
 /// An example, built as the tests are.
 pub(crate) fn example(name: &str) -> PathBuf {
+    built(name, &["--workspace"])
+}
+
+/// One that needs more than the tests of `cargo test`, built as a suite with these features is.
+pub(crate) fn example_with(features: &str, name: &str) -> PathBuf {
+    built(name, &["--package", "palisade", "--features", features])
+}
+
+fn built(name: &str, selected: &[&str]) -> PathBuf {
     static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_BIN_EXE_palisade")).parent().unwrap();
@@ -15,7 +24,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
         return program;
     }
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--offline", "--locked", "--workspace", "--example", name]);
+    cargo.args(["build", "--quiet", "--offline", "--locked", "--example", name]).args(selected);
     if folder.ends_with("release") {
         cargo.arg("--release");
     }

@@ -5,6 +5,7 @@
 
 mod example;
 mod http;
+mod job;
 mod raw;
 mod script;
 mod service;
@@ -25,6 +26,7 @@ use tonic::transport::Channel;
 
 pub(crate) use example::example;
 pub(crate) use http::{Http, get, post, post_as};
+pub(crate) use job::Job;
 pub(crate) use raw::{
     Raw, RawSession, Seen, acknowledges, acquire, error_name, no_wait, open_session, release, while_session,
 };

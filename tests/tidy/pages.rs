@@ -20,6 +20,24 @@ fn check_code(page: &Text, examples: &[Text]) -> Vec<String> {
     unknown.map(|block| format!("{}: no example has this code:\n{block}", page.path)).collect()
 }
 
+/// A comment that names the page in which the item below it stands, and that item.
+fn shown(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    const SHOWS: &str = ".md shows this";
+    text.match_indices(SHOWS).filter_map(|(at, _)| {
+        let page = text[..at + ".md".len()].rsplit_once("\n// ")?.1;
+        let item = text[at..].split_once('\n')?.1;
+        let end = item.find("\n}\n")?;
+        (!page.contains('\n')).then_some((page, &item[..end + "\n}\n".len()]))
+    })
+}
+
+fn check_shown(file: &Text, pages: &[Text]) -> Vec<String> {
+    let stands =
+        |page: &str, item: &str| pages.iter().any(|text| text.path == page && text.text.contains(item));
+    let missing = shown(&file.text).filter(|(page, item)| !stands(page, item));
+    missing.map(|(page, item)| format!("{}: {page} does not show this:\n{item}", file.path)).collect()
+}
+
 /// A heading's name in a link, as the usual viewers make it.
 fn anchor(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
@@ -61,7 +79,10 @@ fn what_pages_show_is_compiled() {
     let examples: Vec<Text> =
         ["examples", "crates/fence/tests", "tests/suites/stores"].into_iter().flat_map(texts).collect();
     assert!(!examples.is_empty());
-    assert_none(&pages().iter().flat_map(|page| check_code(page, &examples)).collect::<Vec<_>>());
+    let pages = pages();
+    let foreign = pages.iter().flat_map(|page| check_code(page, &examples));
+    let missing = examples.iter().flat_map(|file| check_shown(file, &pages));
+    assert_none(&foreign.chain(missing).collect::<Vec<_>>());
 }
 
 /// What stands in `examples` and is no target is compiled by nobody.
@@ -108,4 +129,7 @@ fn a_dead_link_and_foreign_code_are_found() {
     let examples = [Text { path: "examples/e.rs".into(), text: "fn a() {}\n".into() }];
     assert!(check_code(&page("```rust\nfn a() {}\n```\n```sh\nls\n```"), &examples).is_empty());
     assert_eq!(check_code(&page("```rust\nfn b() {}\n```"), &examples).len(), 1);
+    let file = page("use x;\n\n// docs/a.md shows this.\nfn a() {\n    b();\n}\n\nfn c() {}\n");
+    assert!(check_shown(&file, &[page("```rust\nfn a() {\n    b();\n}\n```")]).is_empty());
+    assert_eq!(check_shown(&file, &[page("```rust\nfn a() {\n    c();\n}\n```")]).len(), 1);
 }

@@ -6,8 +6,8 @@
 //! `PALISADE_STORE_RUNS` sets how many random runs each server plays (50 without it).
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-mod examples;
 mod object;
+mod pages;
 mod postgres;
 mod redis;
 mod server;

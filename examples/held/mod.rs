@@ -98,7 +98,7 @@ impl Held {
     }
 }
 
-/// 0 where all was written, 4 where a resource refused the token, 1 for anything else.
+/// 0 where all was written, 4 where a resource refused the token, 1 for anything else, such as a lock that was lost.
 pub(crate) fn exit_code(outcome: &anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,8 +12,8 @@
 //! key, made of lock and token, that was written down before, so that whoever comes later sends the same.
 //!
 //! With `--stop-before order` (or `call`, or `mark`) the process stops itself there, as a suspended machine would. Start
-//! that, a second one when the lease has ended, and wake the first: it is refused (exit code 4), and every debt is paid once.
-//! The same with `--unfenced` throughout: both pay.
+//! that, a second one when the lease has ended, and wake the first: it is refused (exit code 4; or 1, where its own look at the
+//! lease came before), and every debt is paid once. The same with `--unfenced` throughout: a debt is paid twice.
 
 #[path = "../held/after_check.rs"]
 mod after_check;

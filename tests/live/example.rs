@@ -10,12 +10,8 @@ pub(crate) fn example(name: &str) -> PathBuf {
     built(name, &["--workspace"])
 }
 
-/// One that needs more than the tests of `cargo test`, built as a suite with these features is.
-pub(crate) fn example_with(features: &str, name: &str) -> PathBuf {
-    built(name, &["--package", "palisade", "--features", features])
-}
-
-fn built(name: &str, selected: &[&str]) -> PathBuf {
+/// Built with Cargo's flags for the packages and features that whoever asks is built with.
+pub(crate) fn built(name: &str, selected: &[&str]) -> PathBuf {
     static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Path::new(env!("CARGO_BIN_EXE_palisade")).parent().unwrap();

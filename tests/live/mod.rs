@@ -3,7 +3,7 @@
 //! Few such clusters run at a time: each is three processes that flush to the disk, and a machine that is busy with ten
 //! of them tells about the machine, not about the program. Every wait here is for a condition, and has a deadline.
 
-mod example;
+pub(crate) mod example;
 mod http;
 mod job;
 mod raw;

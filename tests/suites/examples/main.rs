@@ -19,11 +19,9 @@ use std::process::{Command, Output, Stdio};
 
 use self::live::Live;
 
-/// The features that this suite is built with.
-const FEATURES: &str = "object-store,postgres";
-
+/// As this suite is.
 fn example(name: &str) -> PathBuf {
-    live::example_with(FEATURES, name)
+    live::example::built(name, &["--package", "palisade", "--features", "object-store,postgres"])
 }
 
 fn text(bytes: &[u8]) -> &str {

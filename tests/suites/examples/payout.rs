@@ -77,15 +77,19 @@ impl Ledger {
         book.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum()
     }
 
+    /// A worker does all that there is.
+    async fn pays(&self, live: &Live) {
+        let output = run(&self.program, &[self.run_words(&[]), Self::lock(live)].concat()).await;
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+
     /// The first worker is stopped before this step, the second one does all that there is, and the first wakes up: how
     /// it ends.
     async fn paused(&self, live: &Live, before: &str) -> (Option<i32>, String) {
-        let own = Self::lock(live);
-        let first = [self.run_words(&["--stop-before", before]), own.clone()].concat();
+        let first = [self.run_words(&["--stop-before", before]), Self::lock(live)].concat();
         let mut first = Job::start(&self.program, &first.iter().map(String::as_str).collect::<Vec<_>>());
         first.stopped().await;
-        let second = run(&self.program, &[self.run_words(&[]), own].concat()).await;
-        assert!(second.status.success(), "{}", text(&second.stderr));
+        self.pays(live).await;
         first.signal(Signal::CONT);
         first.end().await
     }
@@ -97,8 +101,13 @@ async fn a_payout_worker_that_was_paused_anywhere_pays_nobody_twice() {
     for step in ["order", "call", "mark"] {
         let ledger = Ledger::new(&live, &format!("before_{step}"), &[]).await;
         let (code, said) = ledger.paused(&live, step).await;
-        assert_eq!(code, Some(4), "{step}: {said}");
-        assert!(said.contains("refused: "), "{step}: {said}");
+        if step == "call" {
+            // It called the bank again, under the same key. Before its next write its own deadline stops it.
+            assert_eq!((code, said.as_str()), (Some(1), ""), "{step}");
+        } else {
+            assert_eq!(code, Some(4), "{step}: {said}");
+            assert!(said.contains("refused: "), "{step}: {said}");
+        }
         assert_eq!((ledger.paid(), ledger.left()), (150, (0, 0)), "paused before {step}");
         // Whoever forgets the admission writes nothing.
         assert_eq!(ledger.sql("UPDATE owed SET amount = 1"), None);
@@ -111,9 +120,11 @@ async fn the_same_worker_without_a_fence_pays_twice() {
     let live = Live::start(3).await;
     let ledger = Ledger::new(&live, "unfenced", &["--unfenced"]).await;
     let (code, said) = ledger.paused(&live, "order").await;
-    assert_eq!(code, Some(0), "nobody refused it: {said}");
-    // The debt of the account that it was about to pay, and those that it had read with it.
-    assert_eq!((ledger.paid(), ledger.left()), (300, (-150, 0)));
+    assert!(said.starts_with("ordered 100"), "nobody refused it: {said}");
+    assert_eq!(code, Some(1), "before the next debt it looks at its lease");
+    assert_eq!((ledger.paid(), ledger.left()), (150, (-100, 1)));
+    ledger.pays(&live).await;
+    assert_eq!((ledger.paid(), ledger.left()), (250, (-100, 0)), "whoever comes next sends what is ordered");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

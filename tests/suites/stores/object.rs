@@ -23,6 +23,7 @@ use palisade_fence::admit::HighWaterMark;
 use palisade_fence::conformance::{SigningCluster, Subject, check};
 use palisade_fence::error::FenceError;
 use palisade_fence::guard::{Guard, Scope};
+use palisade_fence::verifier::SignedFloor;
 use sha2::{Digest, Sha256};
 
 use crate::random_runs;
@@ -166,6 +167,10 @@ impl Subject for Lines {
                 outcome => return outcome,
             }
         }
+    }
+
+    fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        run(self.guard.raise(floor))
     }
 
     fn lines(&self) -> Vec<String> {
@@ -329,19 +334,4 @@ fn a_poisoned_mark_can_be_reset_and_data_paths_bear_the_token() {
         subject.guard.data_path(&holder, "0004").as_ref(),
         "orders/manifest.data/0000000000000034/0004"
     );
-}
-
-#[test]
-fn a_signed_floor_raises_the_mark_and_never_lowers_it() {
-    let (cluster, subject) = own(Arc::new(InMemory::new()));
-    let raise = |floor| {
-        let signed = cluster.verifier().floor(&cluster.floor("a", 0, floor)).unwrap();
-        run(subject.guard.raise(&signed)).unwrap().0.get()
-    };
-    subject.append(&cluster.exclusive("a", 34), "before").unwrap();
-    assert_eq!(raise(41), 41);
-    assert!(subject.append(&cluster.exclusive("a", 34), "stale").unwrap_err().is_stale());
-    subject.append(&cluster.exclusive("a", 52), "after").unwrap();
-    assert_eq!(raise(41), 52);
-    assert_eq!(subject.lines(), ["before", "after"]);
 }

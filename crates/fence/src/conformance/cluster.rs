@@ -39,6 +39,14 @@ impl SigningCluster {
         self
     }
 
+    /// The same cluster, where another node signs: with the key that is drawn from `seed`, and known to its verifier alone.
+    #[must_use]
+    pub fn with_key_of(self, seed: u8) -> Self {
+        let Self { key, verifier, .. } = Self::new(seed);
+        let keys = KeySet::clone(&verifier.keys());
+        Self { verifier: Verifier::new(self.id, keys), key, ..self }
+    }
+
     /// Its id.
     pub fn id(&self) -> ClusterId {
         self.id

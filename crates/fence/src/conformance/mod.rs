@@ -20,11 +20,13 @@ pub use self::hazards::{
 pub use self::scenarios::{
     claim_then_stale, concurrent_racers, equal_token, forged_moves_no_mark, identical_bytes,
     impossible_tokens, locks_of_one_resource, marks_survive_reopening, other_cluster,
-    refused_once_refused_always, restored_cluster, shared_claim_and_write, slots_of_a_semaphore,
-    stale_after_newer, wrong_lock,
+    raised_by_a_signed_floor, refused_once_refused_always, restored_cluster, shared_claim_and_write,
+    slots_of_a_semaphore, stale_after_newer, wrong_lock,
 };
+use crate::admit::HighWaterMark;
 use crate::error::FenceError;
 use crate::guard::Scope;
+use crate::verifier::SignedFloor;
 
 /// A guarded resource under test: a list of lines.
 ///
@@ -35,6 +37,9 @@ pub trait Subject: Send + Sync + Sized {
 
     /// Adds a line at the end, in one atomic step with the decision.
     fn append(&self, holding: &dyn Holding, line: &str) -> Result<(), FenceError>;
+
+    /// Raises the mark to a floor that the cluster signed, with no holder about, and says what the mark is then.
+    fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError>;
 
     /// The lines of all writes that took effect, in order.
     fn lines(&self) -> Vec<String>;
@@ -80,6 +85,7 @@ pub fn check_with<S: Subject>(make: impl Fn(Scope) -> S, racers: u64) {
     impossible_tokens(&make);
     crash_before_the_commit(&make);
     marks_survive_reopening(&make);
+    raised_by_a_signed_floor(&make);
     concurrent_racers(&make, racers);
     refused_once_refused_always(&make);
     unknown_key(&make);

@@ -9,8 +9,10 @@ use palisade_core::limits::TOKEN_MAX;
 use palisade_core::mode::Mode;
 
 use super::{SigningCluster, Subject};
+use crate::admit::HighWaterMark;
 use crate::error::FenceError;
 use crate::guard::Scope;
+use crate::verifier::SignedFloor;
 
 pub(super) const LOCK: &str = "orders/shard-7";
 const OTHER: &str = "orders/shard-8";
@@ -177,6 +179,59 @@ pub fn marks_survive_reopening<S: Subject>(make: &impl Fn(Scope) -> S) {
     stale(subject.append(&cluster.exclusive(LOCK, 40), "stale"), 40, 41);
     accepted(subject.append(&cluster.exclusive(LOCK, 41), "claimed"));
     holds(&subject, &["written", "claimed"]);
+}
+
+/// A floor that the cluster signed shuts earlier holders out, durably, before any successor came. A lower one changes nothing;
+/// neither a sequencer nor another resource's floor is one.
+pub fn raised_by_a_signed_floor<S: Subject>(make: &impl Fn(Scope) -> S) {
+    let (cluster, theirs) = (cluster(), SigningCluster::new(2));
+    let subject = make(scope(&cluster));
+    accepted(subject.append(&cluster.exclusive(LOCK, 34), "before"));
+    raised(subject.raise(&floor(&cluster, LOCK, 0, 41)), 41);
+    stale(subject.append(&cluster.exclusive(LOCK, 34), "stale"), 34, 41);
+    let subject = subject.reopen();
+    stale(subject.append(&cluster.exclusive(LOCK, 40), "stale"), 40, 41);
+    accepted(subject.append(&cluster.exclusive(LOCK, 52), "after"));
+    raised(subject.raise(&floor(&cluster, LOCK, 0, 50)), 52);
+    stale(subject.append(&cluster.exclusive(LOCK, 51), "stale"), 51, 52);
+
+    let of_another_lock = subject.raise(&floor(&cluster, OTHER, 0, 90));
+    assert!(matches!(of_another_lock, Err(FenceError::WrongLock { .. })), "{of_another_lock:?}");
+    let of_another_slot = subject.raise(&floor(&cluster, LOCK, 1, 90));
+    assert!(matches!(of_another_slot, Err(FenceError::WrongSlot { .. })), "{of_another_slot:?}");
+    let of_another_cluster = subject.raise(&floor(&theirs, LOCK, 0, 90));
+    assert!(matches!(of_another_cluster, Err(FenceError::WrongCluster { .. })), "{of_another_cluster:?}");
+    one_is_not_taken_for_the_other(&cluster, &subject);
+    accepted(subject.append(&cluster.exclusive(LOCK, 52), "last"));
+    holds(&subject, &["before", "after", "last"]);
+}
+
+fn floor(cluster: &SigningCluster, lock: &str, slot: u32, floor: u64) -> SignedFloor {
+    let text = cluster.floor(lock, slot, floor);
+    cluster.verifier().floor(&text).expect("a cluster verifies its own floors")
+}
+
+#[track_caller]
+fn raised(outcome: Result<HighWaterMark, FenceError>, to: u64) {
+    match outcome {
+        Ok(HighWaterMark(mark)) => assert_eq!(mark.get(), to, "the mark after a floor"),
+        Err(error) => panic!("a floor of the cluster was refused: {error}"),
+    }
+}
+
+/// The purpose is signed too. Whatever is taken all the same goes to the resource, so that its mark shows it.
+fn one_is_not_taken_for_the_other<S: Subject>(cluster: &SigningCluster, subject: &S) {
+    let sequencer = cluster.sign(&cluster.header(), &cluster.statement(LOCK, 0, Mode::Exclusive, 90));
+    match cluster.verifier().floor(&sequencer) {
+        Err(FenceError::WrongPurpose { .. }) => (),
+        Err(error) => panic!("a sequencer in the place of a floor was refused as something else: {error}"),
+        Ok(floor) => raised(subject.raise(&floor), 52),
+    }
+    match cluster.verifier().verify(&cluster.floor(LOCK, 0, 90)) {
+        Err(FenceError::WrongPurpose { .. }) => (),
+        Err(error) => panic!("a floor in the place of a sequencer was refused as something else: {error}"),
+        Ok(presented) => assert!(subject.claim(&presented).is_err(), "a floor claimed"),
+    }
 }
 
 /// Tokens that are none never get as far as the marks; the largest that is one does.

@@ -3,6 +3,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Barrier, Mutex};
 
 use palisade_core::ids::Slot;
+use palisade_core::signed_floor::FloorStatement;
+use palisade_core::token::Token;
 
 use super::*;
 use crate::adapters::memory::MemoryResource;
@@ -20,6 +22,10 @@ impl Subject for Memory {
             lines.push(line.to_owned());
             Ok(())
         })
+    }
+
+    fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        self.0.raise(floor)
     }
 
     fn lines(&self) -> Vec<String> {
@@ -77,10 +83,15 @@ enum Fault {
     WritesBeforeTheCommit,
     TakesLostMarksForNone,
     HasNoOtherWay,
+    FloorIsNothing,
+    FloorLowersTheMark,
+    TakesAnyFloor,
 }
 
 struct Faulty {
     fault: Fault,
+    /// Knows the scope.
+    guard: Guard<()>,
     marks: Mutex<BTreeMap<(String, Slot), u64>>,
     lines: Mutex<Vec<String>>,
     between: Mutex<Vec<u64>>,
@@ -113,10 +124,13 @@ impl Faulty {
             | Fault::WritesBeforeTheCommit
             | Fault::TakesLostMarksForNone
             | Fault::HasNoOtherWay
+            | Fault::FloorIsNothing
+            | Fault::FloorLowersTheMark
+            | Fault::TakesAnyFloor
             | Fault::TellsNobody => token < *mark,
         };
         if stale {
-            let mark = palisade_core::token::Token::new(*mark).unwrap();
+            let mark = Token::new(*mark).unwrap();
             if !matches!(self.fault, Fault::TellsNobody) {
                 holding.rejected(mark);
             }
@@ -161,6 +175,21 @@ impl Subject for Faulty {
         Ok(())
     }
 
+    fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        if !matches!(self.fault, Fault::TakesAnyFloor) {
+            self.guard.check_floor(floor)?;
+        }
+        let FloorStatement { lock, slot, floor, .. } = floor.statement();
+        let mut marks = self.marks.lock().unwrap();
+        let mark = marks.entry((lock.to_string(), *slot)).or_insert(0);
+        *mark = match self.fault {
+            Fault::FloorIsNothing => return Ok(HighWaterMark(*floor)),
+            Fault::FloorLowersTheMark => floor.get(),
+            _ => floor.get().max(*mark),
+        };
+        Ok(HighWaterMark(Token::new(*mark).unwrap()))
+    }
+
     fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
@@ -202,8 +231,9 @@ impl Subject for Faulty {
 }
 
 fn faulty(fault: Fault) -> impl Fn(Scope) -> Faulty {
-    move |_| Faulty {
+    move |scope| Faulty {
         fault,
+        guard: Guard::new((), scope),
         marks: Mutex::default(),
         lines: Mutex::default(),
         between: Mutex::default(),
@@ -237,6 +267,16 @@ fn the_suite_finds_each_fault() {
     assert!(fails(|| sequencer_before_a_takeover(&faulty(Fault::ClaimIsNothing))));
     assert!(fails(|| clock_wrong_by_a_year(&faulty(Fault::Unfenced))));
     assert!(fails(|| slot_of_another_capacity(&faulty(Fault::TellsNobody))));
+    for fault in [
+        Fault::FloorIsNothing,
+        Fault::FloorLowersTheMark,
+        Fault::TakesAnyFloor,
+        Fault::ForgetsWhenReopened,
+        Fault::Unfenced,
+    ] {
+        assert!(fails(|| raised_by_a_signed_floor(&faulty(fault))), "{fault:?}");
+    }
+    assert!(!fails(|| raised_by_a_signed_floor(&faulty(Fault::TakesTheBare))), "its fault is another");
     // These look at nothing but the marks, so that each of them takes any lock of any cluster.
     assert!(fails(|| wrong_lock(&faulty(Fault::ForgetsWhenReopened))));
     assert!(fails(|| other_cluster(&faulty(Fault::ForgetsWhenReopened))));

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use palisade_core::holding::Holding;
 use palisade_fence::adapters::file::FileResource;
+use palisade_fence::admit::HighWaterMark;
 use palisade_fence::conformance::{Subject, check};
 use palisade_fence::error::FenceError;
 use palisade_fence::guard::{Guard, Scope};
+use palisade_fence::verifier::SignedFloor;
 use tempfile::TempDir;
 
 use super::{folder, random_runs};
@@ -46,6 +48,10 @@ impl Subject for Lines {
                 file.replace(&all)
             }
         })
+    }
+
+    fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        self.guard.raise(floor)
     }
 
     fn lines(&self) -> Vec<String> {

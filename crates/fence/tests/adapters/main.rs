@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod file;
+mod grpc;
 mod memory;
 mod pages;
 mod service;

@@ -1,8 +1,10 @@
 use palisade_core::holding::Holding;
 use palisade_fence::adapters::memory::MemoryResource;
+use palisade_fence::admit::HighWaterMark;
 use palisade_fence::conformance::Subject;
 use palisade_fence::error::FenceError;
 use palisade_fence::guard::{Guard, Scope};
+use palisade_fence::verifier::SignedFloor;
 
 struct Lines(Guard<MemoryResource<Vec<String>>>);
 
@@ -20,6 +22,10 @@ impl Subject for Lines {
             lines.push(line.to_owned());
             Ok(())
         })
+    }
+
+    fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        self.0.raise(floor)
     }
 
     fn lines(&self) -> Vec<String> {

@@ -13,12 +13,13 @@ use palisade_core::ids::{LockName, Slot};
 use palisade_core::mode::Mode;
 use palisade_core::token::Token;
 use palisade_fence::adapters::memory::MemoryResource;
+use palisade_fence::admit::HighWaterMark;
 use palisade_fence::conformance::{SigningCluster, Subject, check_with};
 use palisade_fence::error::FenceError;
 use palisade_fence::guard::{Guard, Scope};
 use palisade_fence::keys::KeySet;
 use palisade_fence::service::{SEQUENCER_HEADER, SequencerLayer, http_refusal};
-use palisade_fence::verifier::{Presented, Verifier};
+use palisade_fence::verifier::{Presented, SignedFloor, Verifier};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
@@ -118,6 +119,11 @@ impl Subject for Lines {
 
     fn append(&self, holding: &dyn Holding, line: &str) -> Result<(), FenceError> {
         self.ask("/orders", holding, line)
+    }
+
+    // A floor comes from a feed, not with a request.
+    fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        self.orders.raise(floor)
     }
 
     fn lines(&self) -> Vec<String> {

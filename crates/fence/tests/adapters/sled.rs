@@ -3,9 +3,11 @@ use std::path::PathBuf;
 use palisade_core::holding::Holding;
 use palisade_core::ids::LockName;
 use palisade_fence::adapters::sled::{SledMarks, SledResource};
+use palisade_fence::admit::HighWaterMark;
 use palisade_fence::conformance::{SigningCluster, Subject, check_with};
 use palisade_fence::error::FenceError;
 use palisade_fence::guard::{Guard, Scope};
+use palisade_fence::verifier::SignedFloor;
 use sled::transaction::{TransactionError, Transactional, abort};
 use tempfile::TempDir;
 
@@ -70,6 +72,10 @@ impl Subject for Lines {
             trees[0].insert("last", &next.to_be_bytes())?;
             Ok(())
         })
+    }
+
+    fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        self.open().guard.raise(floor)
     }
 
     fn lines(&self) -> Vec<String> {

@@ -6,9 +6,11 @@ use palisade_core::holding::Holding;
 use palisade_core::ids::{LockName, Slot};
 use palisade_core::token::Token;
 use palisade_fence::adapters::sqlite::{SqliteMarks, SqliteResource};
+use palisade_fence::admit::HighWaterMark;
 use palisade_fence::conformance::{SigningCluster, Subject, check};
 use palisade_fence::error::FenceError;
 use palisade_fence::guard::{Guard, Scope};
+use palisade_fence::verifier::SignedFloor;
 use rusqlite::{Connection, TransactionBehavior};
 use tempfile::TempDir;
 
@@ -53,6 +55,10 @@ impl Subject for Lines {
             transaction.execute(INSERT, [line])?;
             Ok(())
         })
+    }
+
+    fn raise(&self, floor: &SignedFloor) -> Result<HighWaterMark, FenceError> {
+        self.guard.raise(floor)
     }
 
     fn lines(&self) -> Vec<String> {

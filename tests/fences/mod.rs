@@ -4,6 +4,7 @@
 mod ahead;
 mod cut_off;
 mod expiry;
+mod keys;
 mod reconnect;
 
 use std::time::Duration;

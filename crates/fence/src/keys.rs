@@ -1,7 +1,9 @@
 //! The cluster's public keys, as read from its JWKS document.
 //!
 //! Leaves out where the document comes from: a file, a node's HTTP port, a client's call. Whoever meets
-//! [`FenceError::UnknownKey`](crate::error::FenceError::UnknownKey) fetches it again, rate-limited.
+//! [`FenceError::UnknownKey`](crate::error::FenceError::UnknownKey) fetches it again, rate-limited: [`KeyRefresh`].
+
+mod refresh;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +14,8 @@ use palisade_core::ids::KeyId;
 use palisade_core::sequencer_text;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+
+pub use self::refresh::{AGE_MAX, KeyRefresh, PAUSE, Pace};
 
 /// Bytes of a JWKS document.
 pub const DOCUMENT_BYTES_MAX: usize = 64 * 1_024;

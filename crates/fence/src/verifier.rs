@@ -93,6 +93,13 @@ impl Verifier {
         Err(FenceError::WrongCluster { presented, expected: self.issuer.clone() })
     }
 
+    /// Texts that are remembered.
+    #[cfg(test)]
+    pub(crate) fn remembered_count(&self) -> usize {
+        let remembered = self.remembered();
+        remembered.new.len() + remembered.old.len()
+    }
+
     fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,19 +1,14 @@
 //! What a service needs to know of the cluster: its id, and the public keys of its nodes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use axum::http::Request;
 use palisade_core::ids::ClusterId;
-use palisade_fence::keys::KeySet;
+use palisade_fence::keys::{KeyRefresh, KeySet, Pace};
 use palisade_fence::verifier::Verifier;
-use tokio::sync::Notify;
 
 use crate::http::send;
-
-/// Between two fetches of the keys: whoever invents key ids makes no more of them.
-const FETCH_EVERY: Duration = Duration::from_secs(2);
 
 /// The id, from the first node that answers. In earnest it belongs into the service's settings: see `--cluster`.
 pub(crate) async fn id(endpoints: &[String]) -> anyhow::Result<ClusterId> {
@@ -39,30 +34,17 @@ async fn get(endpoints: &[String], path: &str) -> anyhow::Result<String> {
     Err(failed)
 }
 
-/// Fetches the keys again when asked to.
-#[derive(Clone)]
-pub(crate) struct Keys(Arc<Notify>);
-
-impl Keys {
-    /// Hands what it fetches to `verifier`, for as long as the service runs.
-    pub(crate) fn keep(endpoints: Vec<String>, verifier: Arc<Verifier>) -> Self {
-        let asked = Arc::new(Notify::new());
-        let keys = Self(Arc::clone(&asked));
-        tokio::spawn(async move {
-            loop {
-                asked.notified().await;
-                match self::keys(&endpoints).await {
-                    Ok(keys) => verifier.replace_keys(keys),
-                    Err(error) => eprintln!("the keys were not fetched: {error:#}"),
-                }
-                tokio::time::sleep(FETCH_EVERY).await;
-            }
-        });
-        keys
-    }
-
-    /// Returns at once; asked many times, it fetches once.
-    pub(crate) fn ask_again(&self) {
-        self.0.notify_one();
-    }
+/// Fetches the keys again when the layer meets one that it does not know, and now and then.
+pub(crate) fn refresh(
+    mut endpoints: Vec<String>,
+    verifier: Arc<Verifier>,
+) -> std::io::Result<Arc<KeyRefresh>> {
+    let runtime = tokio::runtime::Handle::current();
+    let fetch = move || {
+        // Another node first each time: one that is cut off may not know the newest.
+        endpoints.rotate_left(1);
+        let fetched = runtime.block_on(keys(&endpoints));
+        fetched.inspect_err(|error| eprintln!("the keys were not fetched: {error:#}")).ok()
+    };
+    KeyRefresh::start(verifier, Pace::default(), fetch).map(Arc::new)
 }

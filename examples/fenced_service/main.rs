@@ -1,4 +1,5 @@
-//! An HTTP service behind the fence: an order book that takes lines from the holder of a lock, and from nobody older.
+//! A service behind the fence, over HTTP and gRPC: an order book that takes lines from the holder of a lock, and from nobody
+//! older.
 //!
 //! With `palisade dev` running:
 //!
@@ -9,12 +10,13 @@
 //! ```
 //!
 //! `POST /claim` raises the mark, `POST /orders` appends a line, `GET /orders` reads all of them,
-//! `GET /metrics` says what was refused and to whom. What it links of Palisade
-//! is the resource's library: the cluster's id and its public keys come over HTTP from any node. Marks and lines are
+//! `GET /metrics` says what was refused and to whom. The same port speaks gRPC: `orders.v1.Orders` has `Append`, `Claim` and
+//! `List`. What it links of Palisade is the resource's library: the cluster's id and its public keys come over HTTP from any node. Marks and lines are
 //! durable, so that it may be stopped and started at any time. `--wrong` makes it wrong on purpose, for those who
 //! want to see that `palisade conform` and `palisade drill` notice.
 
 mod cluster;
+mod grpc;
 mod http;
 mod wrong;
 
@@ -34,16 +36,18 @@ use palisade_core::token::Token;
 use palisade_fence::adapters::file::FileResource;
 use palisade_fence::error::FenceError;
 use palisade_fence::guard::{Guard, Scope};
+use palisade_fence::keys::KeyRefresh;
 use palisade_fence::service::{SequencerLayer, http_refusal};
 use palisade_fence::verifier::{Presented, Verifier};
+use tonic::transport::server::TcpIncoming;
 
-use cluster::Keys;
 use wrong::Fault;
 
 /// Bytes of a line.
 const LINE_BYTES_MAX: usize = 16 << 10;
+const NOT_A_LINE: &str = "an order is one line of text";
 
-/// An order book that only the holder of a lock may write.
+/// An order book that only the holder of a lock may write, over HTTP and gRPC.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Where to listen; port 0 takes a free one
@@ -70,13 +74,16 @@ type Orders = Arc<Guard<FileResource>>;
 
 /// The layer verifies, and asks for the keys again when it meets one that it does not know. The guard decides, with the
 /// write.
-fn service(orders: Orders, verifier: Arc<Verifier>, keys: Keys) -> axum::Router {
-    let layer = SequencerLayer::http(verifier).reads_need_none().on_unknown_key(move |_| keys.ask_again());
+fn service(orders: Orders, verifier: Arc<Verifier>, keys: Arc<KeyRefresh>) -> axum::Router {
+    let http = SequencerLayer::http(Arc::clone(&verifier)).reads_need_none();
+    let grpc = SequencerLayer::grpc(verifier);
+    let asked = Arc::clone(&keys);
     axum::Router::new()
         .route("/orders", get(all).post(append))
         .route("/claim", post(claim))
-        .layer(layer)
-        .with_state(orders)
+        .layer(http.on_unknown_key(move |_| keys.ask()))
+        .with_state(Orders::clone(&orders))
+        .merge(grpc::service(orders, grpc.on_unknown_key(move |_| asked.ask())))
 }
 
 /// What the guard decided, for Prometheus.
@@ -113,7 +120,7 @@ fn line(order: &str, token: Option<Token>) -> Option<String> {
 }
 
 fn not_a_line() -> Response {
-    (StatusCode::UNPROCESSABLE_ENTITY, "an order is one line of text\n").into_response()
+    (StatusCode::UNPROCESSABLE_ENTITY, format!("{NOT_A_LINE}\n")).into_response()
 }
 
 fn answer(done: Result<(), FenceError>) -> Response {
@@ -149,7 +156,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err(format!("these nodes are of cluster {cluster}").into());
     }
     let verifier = Arc::new(Verifier::new(cluster, cluster::keys(&arguments.endpoints).await?));
-    let keys = Keys::keep(arguments.endpoints, Arc::clone(&verifier));
+    let keys = cluster::refresh(arguments.endpoints, Arc::clone(&verifier))?;
     if arguments.wrong == Some(Fault::ForgetsMarks) {
         wrong::forget_marks(&arguments.data)?;
     }
@@ -166,6 +173,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = tokio::net::TcpListener::bind(&arguments.listen).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let service = service.merge(metrics).layer(DefaultBodyLimit::max(LINE_BYTES_MAX));
-    axum::serve(listener, service).await?;
+    tonic::transport::Server::builder()
+        .accept_http1(true)
+        .add_routes(service.into())
+        .serve_with_incoming(TcpIncoming::from(listener))
+        .await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -20,12 +20,14 @@ use palisade_core::token::Token;
 use palisade_fence::adapters::file::FileResource;
 use palisade_fence::admit::HighWaterMark;
 use palisade_fence::error::FenceError;
+use palisade_fence::keys::KeyRefresh;
 use palisade_fence::service::SEQUENCER_HEADER;
 use palisade_fence::trusted::TrustedToken;
 use palisade_fence::verifier::Verifier;
+use tonic::Status;
 
-use crate::cluster::Keys;
-use crate::{Orders, all, answer, blocking, line, not_a_line};
+use crate::grpc::{self, Nothing, Order, unary};
+use crate::{NOT_A_LINE, Orders, all, answer, blocking, line, not_a_line};
 
 /// How long a service that compares first is elsewhere before it writes.
 const ELSEWHERE: Duration = Duration::from_millis(50);
@@ -53,7 +55,7 @@ pub(crate) enum Fault {
     WritesFirst,
     /// Has no marks when it starts
     ForgetsMarks,
-    /// Answers 500 where it refuses
+    /// Answers 500, in gRPC INTERNAL, where it refuses
     Answers500,
 }
 
@@ -73,7 +75,7 @@ struct Wrong {
     fault: Fault,
     orders: Orders,
     verifier: Arc<Verifier>,
-    keys: Keys,
+    keys: Arc<KeyRefresh>,
     data: PathBuf,
     lock: LockName,
 }
@@ -83,34 +85,48 @@ pub(crate) fn service(
     fault: Fault,
     orders: Orders,
     verifier: Arc<Verifier>,
-    keys: Keys,
+    keys: Arc<KeyRefresh>,
     data: &Path,
     lock: LockName,
 ) -> axum::Router {
     let wrong = Wrong { fault, orders: Arc::clone(&orders), verifier, keys, data: data.to_owned(), lock };
-    let writes =
-        axum::Router::new().route("/orders", post(append)).route("/claim", post(claim)).with_state(wrong);
-    axum::Router::new().route("/orders", get(all)).with_state(orders).merge(writes)
+    let writes = axum::Router::new()
+        .route("/orders", post(append))
+        .route("/claim", post(claim))
+        .route("/orders.v1.Orders/Append", post(append_in_grpc))
+        .route("/orders.v1.Orders/Claim", post(claim_in_grpc))
+        .with_state(wrong);
+    let list = grpc::list(Arc::clone(&orders));
+    axum::Router::new().route("/orders", get(all)).with_state(orders).merge(list).merge(writes)
 }
 
 async fn append(State(wrong): State<Wrong>, headers: HeaderMap, order: String) -> Response {
-    let token = claims(&headers).ok().and_then(|claims| Token::new(claims.token));
-    let Some(line) = line(&order, token) else { return not_a_line() };
-    let written = match wrong.held(&headers) {
-        Ok(Some(held)) => wrong.write(held, line).await,
-        Ok(None) => wrong.past_the_guard(&line),
-        Err(error) => Err(error),
-    };
-    wrong.answer(written)
+    match wrong.append(&headers, &order).await {
+        Some(written) => wrong.answer(written),
+        None => not_a_line(),
+    }
 }
 
 async fn claim(State(wrong): State<Wrong>, headers: HeaderMap) -> Response {
-    let claimed = match wrong.held(&headers) {
-        Ok(Some(held)) => wrong.claim(held).await,
-        Ok(None) => Ok(()),
-        Err(error) => Err(error),
-    };
+    let claimed = wrong.claim(&headers).await;
     wrong.answer(claimed)
+}
+
+async fn append_in_grpc(State(wrong): State<Wrong>, request: Request) -> Response {
+    unary(request, async move |request: tonic::Request<Order>| {
+        let (metadata, _, Order { line }) = request.into_parts();
+        let written = wrong.append(&metadata.into_headers(), &line).await;
+        wrong.answer_in_grpc(written.ok_or_else(|| Status::invalid_argument(NOT_A_LINE))?)
+    })
+    .await
+}
+
+async fn claim_in_grpc(State(wrong): State<Wrong>, request: Request) -> Response {
+    unary(request, async move |request: tonic::Request<Nothing>| {
+        let claimed = wrong.claim(&request.into_parts().0.into_headers()).await;
+        wrong.answer_in_grpc(claimed)
+    })
+    .await
 }
 
 /// What the sequencer says, and nobody has verified.
@@ -129,6 +145,24 @@ fn text(headers: &HeaderMap) -> Result<&str, FenceError> {
 }
 
 impl Wrong {
+    /// None where the order is no line.
+    async fn append(&self, headers: &HeaderMap, order: &str) -> Option<Result<(), FenceError>> {
+        let token = claims(headers).ok().and_then(|claims| Token::new(claims.token));
+        let line = line(order, token)?;
+        Some(match self.held(headers) {
+            Ok(Some(held)) => self.write(held, line).await,
+            Ok(None) => self.past_the_guard(&line),
+            Err(error) => Err(error),
+        })
+    }
+
+    async fn claim(&self, headers: &HeaderMap) -> Result<(), FenceError> {
+        match self.held(headers)? {
+            Some(held) => self.raise(held).await,
+            None => Ok(()),
+        }
+    }
+
     /// Who writes; none where nobody asks.
     fn held(&self, headers: &HeaderMap) -> Result<Option<TrustedToken>, FenceError> {
         let bare = !headers.contains_key(SEQUENCER_HEADER);
@@ -153,12 +187,12 @@ impl Wrong {
     fn verified(&self, text: &str) -> Result<Sequencer, FenceError> {
         let verified = self.verifier.verify(text);
         if let Err(FenceError::UnknownKey { .. }) = &verified {
-            self.keys.ask_again();
+            self.keys.ask();
         }
         Ok(verified?.statement().clone())
     }
 
-    async fn claim(&self, held: TrustedToken) -> Result<(), FenceError> {
+    async fn raise(&self, held: TrustedToken) -> Result<(), FenceError> {
         if matches!(self.fault, Fault::AcceptsStale | Fault::ClaimsNothing) {
             return Ok(());
         }
@@ -177,12 +211,12 @@ impl Wrong {
                 tokio::time::sleep(ELSEWHERE).await;
                 self.past_the_guard(&line)?;
                 // Whoever was newer meanwhile keeps the mark.
-                let _ = self.claim(held).await;
+                let _ = self.raise(held).await;
                 Ok(())
             }
             Fault::WritesFirst => {
                 self.past_the_guard(&line)?;
-                self.claim(held).await
+                self.raise(held).await
             }
             _ => {
                 let orders = Arc::clone(&self.orders);
@@ -213,5 +247,10 @@ impl Wrong {
             *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         }
         response
+    }
+    fn answer_in_grpc(&self, done: Result<(), FenceError>) -> Result<Nothing, Status> {
+        let failed = |status: Status| Status::internal(status.message());
+        let done = grpc::done(done);
+        if self.fault == Fault::Answers500 { done.map_err(failed) } else { done }
     }
 }

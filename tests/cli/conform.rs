@@ -1,5 +1,5 @@
-//! `palisade conform` over the example service: it is right, and each fault of it is noticed by the scenarios that are about
-//! it, and by no other.
+//! `palisade conform` over the example service, over HTTP and in gRPC: it is right, and each fault of it is noticed by the
+//! scenarios that are about it, and by no other.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -64,11 +64,28 @@ const UNFENCED: [&str; 13] = [
     "marks_survive_reopening",
 ];
 
+/// A way to the service: its scheme, and what writes, claims and reads.
+struct Way {
+    scheme: &'static str,
+    write: &'static str,
+    claim: &'static str,
+    read: &'static str,
+}
+
+const HTTP: Way = Way { scheme: "http", write: "POST /orders", claim: "POST /claim", read: "/orders" };
+const GRPC: Way = Way {
+    scheme: "grpc",
+    write: "orders.v1.Orders/Append",
+    claim: "orders.v1.Orders/Claim",
+    read: "orders.v1.Orders/List",
+};
+
 /// In a thread of its own: the service's output is read meanwhile.
-async fn conform(live: &Live, service: &Service, more: &[&str]) -> Output {
+async fn conform(live: &Live, service: &Service, way: &Way, more: &[&str]) -> Output {
     let mut command = palisade();
-    command.args(["--endpoints", live.address(0), "conform", &format!("http://{}", service.address)]);
-    command.args(["--lock", LOCK, "--write", "POST /orders"]).args(more);
+    let url = format!("{}://{}", way.scheme, service.address);
+    command.args(["--endpoints", live.address(0), "conform", &url]);
+    command.args(["--lock", LOCK, "--write", way.write]).args(more);
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }
 
@@ -79,6 +96,15 @@ fn named<'a>(report: &'a Value, is: &str) -> BTreeSet<&'a str> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_right_service_passes_and_each_fault_is_noticed() {
+    each_fault_is_noticed(&HTTP).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_grpc_service_passes_and_each_fault_is_noticed() {
+    each_fault_is_noticed(&GRPC).await;
+}
+
+async fn each_fault_is_noticed(way: &Way) {
     let live = Live::start(1).await;
     let folder = tempfile::tempdir().unwrap();
     let right = (None, &[][..]);
@@ -88,8 +114,8 @@ async fn a_right_service_passes_and_each_fault_is_noticed() {
         let data = folder.path().join(fault.unwrap_or("right"));
         let service = Service::start(&live, LOCK, &data, &flags).await;
         let restart = service.restart();
-        let flags = ["--claim", "POST /claim", "--read", "/orders", "--restart", &restart, "-o", "json"];
-        let output = conform(&live, &service, &flags).await;
+        let flags = ["--claim", way.claim, "--read", way.read, "--restart", &restart, "-o", "json"];
+        let output = conform(&live, &service, way, &flags).await;
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(i32::from(fault.is_some())), "{fault:?}: {said}");
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -105,7 +131,7 @@ async fn what_was_not_told_is_not_run_and_said() {
     let live = Live::start(1).await;
     let folder = tempfile::tempdir().unwrap();
     let service = Service::start(&live, LOCK, &folder.path().join("orders"), &[]).await;
-    let output = conform(&live, &service, &[]).await;
+    let output = conform(&live, &service, &HTTP, &[]).await;
     let page = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{page}");
     assert!(page.contains("13 right, 0 wrong, 2 not run"), "{page}");
@@ -115,11 +141,11 @@ async fn what_was_not_told_is_not_run_and_said() {
     assert!(tokens.len() > 12 && tokens.is_sorted(), "{tokens:?}");
 
     // A wrong lock is not found to be right because every write is refused.
-    let output = conform(&live, &service, &["--lock", "another"]).await;
+    let output = conform(&live, &service, &HTTP, &["--lock", "another"]).await;
     assert_eq!(output.status.code(), Some(2), "the flag stands twice");
     drop(service);
     let service = Service::start(&live, "another", &folder.path().join("another"), &[]).await;
-    let output = conform(&live, &service, &[]).await;
+    let output = conform(&live, &service, &HTTP, &[]).await;
     let page = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{page}");
     assert!(page.contains("current_token") && page.contains("WRONG_LOCK"), "{page}");
@@ -136,4 +162,23 @@ fn a_service_that_is_not_there_is_no_verdict() {
     assert_eq!(conform("http://127.43.0.1:9", &[]), Some(3));
     assert_eq!(conform("https://127.43.0.1:9", &[]), Some(2));
     assert_eq!(conform("http://127.43.0.1:9", &["--read", "/", "--body", "no place for a mark"]), Some(2));
+    assert_eq!(conform("grpc://127.43.0.1:9", &["--write", "orders.v1.Orders/Append"]), Some(3));
+    assert_eq!(conform("grpc://127.43.0.1:9", &[]), Some(2), "POST / is no method of a service");
+    assert_eq!(conform("http://127.43.0.1:9", &["--write", "orders.v1.Orders/Append"]), Some(2));
+    let names = ["--write", "orders.v1.Orders/Append", "--body", r#"{"line": "{id}"}"#];
+    assert_eq!(conform("grpc://127.43.0.1:9", &names), Some(2));
+}
+
+/// What the service refuses in gRPC is told in the names of gRPC.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_the_service_does_not_have_is_told() {
+    let live = Live::start(1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&live, LOCK, &folder.path().join("orders"), &[]).await;
+    let absent = Way { write: "orders.v1.Orders/Absent", ..GRPC };
+    let output = conform(&live, &service, &absent, &[]).await;
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{page}");
+    assert!(page.contains("UNIMPLEMENTED"), "{page}");
+    assert!(page.contains("in place of FAILED_PRECONDITION"), "{page}");
 }

@@ -1,6 +1,7 @@
 //! The scenarios of `palisade_fence::conformance`, as far as they can be played over the wire, under the same names.
 
-use super::subject::{Outcome, Refusal, Subject};
+use super::refusal::Refusal;
+use super::subject::{Outcome, Subject};
 
 /// One story about the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,17 +85,18 @@ impl Scenario {
             Self::RefusedOnceRefusedAlways => told(
                 "refused_once_refused_always",
                 "a refused holder tries again",
-                "A refusal moves no mark, neither up nor down; 412 is for ever, for this token.",
+                "A refusal moves no mark, neither up nor down; it is for ever, for this token.",
             ),
             Self::MissingToken => told(
                 "missing_token",
                 "a write that brings no sequencer is refused",
-                "Answer 428 where the header is missing: a client that does not know of the lock must not write.",
+                "Answer 428, or FAILED_PRECONDITION, where the sequencer is missing: a client that does not know of the lock must \
+                 not write.",
             ),
             Self::Malformed => told(
                 "malformed",
                 "what is no sequencer, and two at once, are refused",
-                "Answer 400; a bare number is no proof, and of two none is chosen.",
+                "Answer 400, or INVALID_ARGUMENT; a bare number is no proof, and of two none is chosen.",
             ),
             Self::ForgedMovesNoMark => told(
                 "forged_moves_no_mark",

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
 use palisade_core::ids::LockName;
 use tokio::process::Command;
 use tokio::task::JoinSet;
@@ -12,7 +11,8 @@ use tokio::time::{sleep, timeout};
 
 use super::super::Failure;
 use super::holders::{Forger, Holder, Holders};
-use super::wire::{Answer, Call, Service};
+use super::refusal::Refusal;
+use super::wire::{Answer, Call, Service, Status};
 
 /// How the service is restarted, and comes back, at the longest.
 const RESTART_PATIENCE: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ impl From<Failure> for Trouble {
 /// What a scenario comes to.
 pub(super) type Outcome = Result<(), Trouble>;
 
-fn wrong(what: impl Into<String>) -> Trouble {
+pub(super) fn wrong(what: impl Into<String>) -> Trouble {
     Trouble::Wrong(what.into())
 }
 
@@ -67,34 +67,6 @@ pub(super) struct Subject {
     pub(super) forger: Forger,
     pub(super) sent: Vec<Sent>,
     pub(super) writes: u64,
-}
-
-/// Which refusal is expected.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal(pub(super) &'static [u16]);
-
-impl Refusal {
-    pub(super) const STALE: Self = Self(&[412]);
-    pub(super) const MISSING: Self = Self(&[428]);
-    pub(super) const MALFORMED: Self = Self(&[400]);
-    pub(super) const UNPROVED: Self = Self(&[401]);
-    pub(super) const WRONG_LOCK: Self = Self(&[403]);
-    pub(super) const WRONG_MODE: Self = Self(&[403]);
-    /// Its key is unknown, or its cluster is another: the service may look at either first.
-    pub(super) const OTHER_CLUSTER: Self = Self(&[401, 403]);
-
-    fn check(self, what: &str, answer: &Answer) -> Outcome {
-        let expected = self.0.iter().map(u16::to_string).collect::<Vec<_>>().join(" or ");
-        if self.0.contains(&answer.status.as_u16()) {
-            return Ok(());
-        }
-        let said = answer.status;
-        Err(wrong(if said.is_success() {
-            format!("{what} was taken ({said}); it must be refused with {expected}")
-        } else {
-            format!("{what} was refused, but with {said} in place of {expected}")
-        }))
-    }
 }
 
 impl Subject {
@@ -186,12 +158,10 @@ impl Subject {
         while let Some(raced) = racers.join_next().await {
             let raced = raced.map_err(|error| Failure::from(anyhow::Error::from(error)))?;
             for (sent, status) in raced.map_err(wrong)? {
-                let refused =
-                    [StatusCode::PRECONDITION_FAILED, StatusCode::CONFLICT, StatusCode::SERVICE_UNAVAILABLE];
-                if !sent.taken && !refused.contains(&status) {
+                if !sent.taken && !Refusal::OF_A_RACE.is(status) {
                     return Err(wrong(format!("a racer under token {} was answered {status}", sent.token)));
                 }
-                if sent.token == newest && status == StatusCode::PRECONDITION_FAILED {
+                if sent.token == newest && Refusal::STALE.is(status) {
                     return Err(wrong(format!("the newest holder, of token {newest}, was refused as stale")));
                 }
                 self.sent.push(sent);
@@ -272,7 +242,7 @@ async fn race(
     call: &Call,
     holder: &Holder,
     bodies: [(String, String); 2],
-) -> Result<Vec<(Sent, StatusCode)>, String> {
+) -> Result<Vec<(Sent, Status)>, String> {
     let mut raced = Vec::with_capacity(bodies.len());
     for (id, body) in bodies {
         let sent = Instant::now();

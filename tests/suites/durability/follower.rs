@@ -31,7 +31,7 @@ async fn check_appends(kind: EngineKind) {
     super::until("the last append reaches the follower", || {
         let trace = std::fs::read_to_string(&file).unwrap_or_default();
         let escaped: String = last.bytes().map(|byte| format!("\\x{byte:02x}")).collect();
-        trace.lines().any(|line| line.contains("pwrite64") && line.contains(&escaped)).then_some(())
+        trace.lines().any(|line| line.contains("pwrite") && line.contains(&escaped)).then_some(())
     })
     .await;
     cluster.signal(2, Signal::TERM);

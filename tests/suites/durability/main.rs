@@ -6,8 +6,9 @@
 //! request carries a lock name that stands nowhere else, and the name is found in the bytes that the node read, in the
 //! bytes that it wrote to its log, and nowhere by guess. The answer is found by connection and stream: HTTP/2 frames
 //! are taken apart, so heartbeats, keepalives and window updates between them do no harm. Then: the request was read;
-//! the write to the log was entered afterwards and returned; an `fdatasync` of the log was entered afterwards and
-//! returned 0; and only then did the first byte of the answer begin to leave.
+//! the write to the log was entered afterwards and returned; where it was not one that returns durable (`RWF_DSYNC`), an
+//! `fdatasync` of the log was entered afterwards and returned 0; and only then did the first byte of the answer begin to
+//! leave.
 //!
 //! - One voter: that is the client's answer (`one_voter`).
 //! - A follower: appends are answered in order on one stream, so the answer to the n-th message is the n-th answer

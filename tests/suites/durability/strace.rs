@@ -15,6 +15,8 @@ pub(crate) struct Call {
     pub(crate) on: String,
     /// Its string arguments. Of a call that moves bytes: one string, as far as it was moved.
     pub(crate) strings: Vec<Vec<u8>>,
+    /// Whether it returns only when what it wrote is durable.
+    pub(crate) durable: bool,
     /// What it returned; -1 for an error.
     pub(crate) result: i64,
     /// The line of its entry.
@@ -24,7 +26,7 @@ pub(crate) struct Call {
 }
 
 const READS: [&str; 4] = ["read", "recvfrom", "readv", "recvmsg"];
-const WRITES: [&str; 6] = ["write", "writev", "sendto", "sendmsg", "pwrite64", "pwritev"];
+const WRITES: [&str; 7] = ["write", "writev", "sendto", "sendmsg", "pwrite64", "pwritev", "pwritev2"];
 
 /// The calls that the suite traces.
 pub(crate) fn traced() -> String {
@@ -41,6 +43,11 @@ impl Call {
     /// Whether it gave bytes out.
     pub(crate) fn writes(&self) -> bool {
         self.result >= 0 && WRITES.contains(&self.name.as_str())
+    }
+
+    /// Whether it makes durable what was written, before or by itself.
+    pub(crate) fn flushes(&self) -> bool {
+        self.durable || matches!(self.name.as_str(), "fdatasync" | "fsync")
     }
 
     /// The bytes that it moved.
@@ -82,7 +89,8 @@ fn call(text: &str, began: usize, ended: usize) -> Option<Call> {
         bytes.truncate(moved);
         strings = vec![bytes];
     }
-    Some(Call { name: name.to_owned(), on: descriptor(arguments), strings, result, began, ended })
+    let durable = name == "pwritev2" && arguments.contains("RWF_DSYNC");
+    Some(Call { name: name.to_owned(), on: descriptor(arguments), strings, durable, result, began, ended })
 }
 
 /// What the first argument stands for.
@@ -113,6 +121,7 @@ fn unescape(text: &str) -> Vec<u8> {
 fn a_call_that_others_interrupt_keeps_its_entry_and_its_return() {
     let trace = "7 pwrite64(9<\\x2f\\x64>, \"\\x61\\x62\\x63\", 3, 0) = 2\n\
                  8 fdatasync(9<\\x2f\\x64> <unfinished ...>\n\
+                 7 pwritev2(9<\\x2f\\x64>, [{iov_base=\"\\x61\", iov_len=1}], 1, 0, RWF_DSYNC) = 1\n\
                  7 writev(4<TCP:[1.1.1.1:1->2.2.2.2:2]>, [{iov_base=\"\\x01\", iov_len=1}, {iov_base=\"\\x02\", iov_len=1}], 2) = 2\n\
                  8 <... fdatasync resumed>) = -1 EIO (Input/output error) (INJECTED)\n\
                  7 +++ exited with 0 +++\n";
@@ -124,10 +133,12 @@ fn a_call_that_others_interrupt_keeps_its_entry_and_its_return() {
         seen,
         [
             ("pwrite64", "/d", 2, 0, 0),
-            ("writev", "TCP:[1.1.1.1:1->2.2.2.2:2", 2, 2, 2),
-            ("fdatasync", "/d", -1, 1, 3)
+            ("pwritev2", "/d", 1, 2, 2),
+            ("writev", "TCP:[1.1.1.1:1->2.2.2.2:2", 2, 3, 3),
+            ("fdatasync", "/d", -1, 1, 4)
         ]
     );
+    assert_eq!(calls.iter().map(Call::flushes).collect::<Vec<_>>(), [false, true, false, true]);
     assert_eq!(calls[0].bytes(), b"ab");
-    assert_eq!(calls[1].bytes(), [1, 2]);
+    assert_eq!(calls[2].bytes(), [1, 2]);
 }

@@ -59,7 +59,12 @@ impl Trace {
 
     /// The line at which what `marker` names was durable in `file`, if it was written after line `after`.
     pub(crate) fn durable(&self, file: &Path, marker: &[u8], after: usize) -> Option<usize> {
-        self.flushed(file, self.written(file, marker, after)?.ended)
+        self.durable_write(file, self.written(file, marker, after)?)
+    }
+
+    /// The line at which what `write` wrote to `file` was durable.
+    pub(crate) fn durable_write(&self, file: &Path, write: &Call) -> Option<usize> {
+        if write.durable { Some(write.ended) } else { self.flushed(file, write.ended) }
     }
 }
 

@@ -41,7 +41,7 @@ async fn check(kind: EngineKind) {
             let questions = questions(&calls, about).filter(|call| call.requests[0].at < vote.began);
             let question = questions.max_by_key(|call| call.requests[0].at);
             let Some(question) = question else { continue };
-            let (durable, answered) = (trace.flushed(&log, vote.ended), question.answered);
+            let (durable, answered) = (trace.durable_write(&log, vote), question.answered);
             assert!(
                 durable.is_some_and(|durable| answered.is_none_or(|answered| durable < answered)),
                 "vote written at line {}, durable at {durable:?}, answered at {answered:?}",

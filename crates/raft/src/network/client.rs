@@ -1,6 +1,6 @@
 //! The calling side: openraft's network over the `Peer` service.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::Patience;
 use super::credentials::Credentials;
+use super::outbound::{Outbound, Unanswered};
 use crate::codec::peer::{
     CHUNK_BYTES, MESSAGE_BYTES_MAX, SnapshotHead, SnapshotPart, decode_append_result, decode_message,
     encode_append, encode_message, encode_part,
@@ -178,11 +179,8 @@ impl RaftNetworkV2<Types> for PeerClient {
             let connections = self.connected()?;
             let mut grpc = if self.heartbeats { connections.small.clone() } else { connections.bulk.clone() };
             let unanswered = Unanswered::default();
-            let sent = unanswered.clone();
-            let outbound = input.map(move |request| {
-                sent.sent();
-                Body { body: encode_append(&request) }
-            });
+            let outbound = Outbound::new(input, unanswered.clone(), !self.heartbeats);
+            let outbound = outbound.map(|request| Body { body: encode_append(&request) });
             let stalled = self.patience.stalled;
             let inbound = match tokio::time::timeout(stalled, grpc.append(self.request(outbound))).await {
                 Ok(Ok(answers)) => answers.into_inner(),
@@ -256,24 +254,6 @@ fn parts(vote: Vote, snapshot: Bytes) -> impl futures_util::Stream<Item = Body> 
         .map(move |from| SnapshotPart::Chunk(snapshot.slice(from..snapshot.len().min(from + CHUNK_BYTES))));
     let all = std::iter::once(head).chain(chunks).chain(std::iter::once(end));
     stream::iter(all.map(|part| Body { body: encode_part(&part) }))
-}
-
-/// When each unanswered append was sent.
-#[derive(Clone, Default)]
-struct Unanswered(Arc<Mutex<VecDeque<Instant>>>);
-
-impl Unanswered {
-    fn sent(&self) {
-        self.0.lock().push_back(Instant::now());
-    }
-
-    fn answered(&self) {
-        self.0.lock().pop_front();
-    }
-
-    fn oldest(&self) -> Option<Instant> {
-        self.0.lock().front().copied()
-    }
 }
 
 struct Answers {

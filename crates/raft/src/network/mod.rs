@@ -6,6 +6,7 @@
 pub(crate) mod client;
 pub(crate) mod credentials;
 pub(crate) mod identify;
+mod outbound;
 pub(crate) mod server;
 
 use std::time::Duration;

@@ -48,7 +48,7 @@ impl Default for WatchLimits {
     fn default() -> Self {
         Self {
             streams_max: 1_000,
-            events_kept_max: 65_536,
+            events_kept_max: 16_384,
             buffer_max: 8_192,
             behind_wait: Duration::from_secs(2),
             snapshots_max: 4,

@@ -1,14 +1,15 @@
 //! The log in segments: files of one size that were written through once, and are used again and again.
 //!
 //! A flush then has nothing to write but the bytes themselves: no new size, no new blocks, no journal of the file system.
-//! Operations become items, items are packed into frames (see `frame`), and all that waits goes out as one write and one
-//! `fdatasync` (`writer`). A segment begins with what is in force, so that those before it may be used again once their
+//! Operations become items, items are packed into frames (see `frame`), and all that waits goes out as one write past the
+//! page cache that returns when the disk has it (`writer`), or as a write and an `fdatasync` where there is no such thing. A segment begins with what is in force, so that those before it may be used again once their
 //! entries are purged (`supply`). At the start everything is read and checked (`recover`); an index that has a mark
 //! every 64 KiB finds entries again (`index`).
 //!
-//! What is taken for granted: a sector is written as a whole or not at all, and an `fdatasync` that returned 0 has told
-//! the truth.
+//! What is taken for granted: a sector is written as a whole or not at all, and a flush that succeeded has told the
+//! truth.
 
+mod blocks;
 mod frame;
 mod index;
 mod item;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use self::blocks::Blocks;
 use self::index::Entries;
 use self::supply::Supply;
 use self::writer::Writer;
@@ -80,6 +82,7 @@ fn open_sized(dir: &Path, segment_bytes: u64) -> Result<Arc<dyn Engine>, OpenErr
     let recovered = recovered(&recovery.state, &reader).map_err(|why| OpenError::damaged(dir, why))?;
     let flushes = Arc::new(FlushMeter::default());
     let mut writer = Writer {
+        blocks: Blocks::default(),
         durable: buffer.len(),
         slot,
         sequence,

@@ -1,4 +1,4 @@
-//! Writes groups: one write, one `fdatasync`.
+//! Writes groups: each one write that returns when it is durable.
 //!
 //! Frames are put together in a buffer that mirrors the file from the beginning of the block that is not yet full, so
 //! that whole blocks are written and none must be read. A group never spans two segments: what does not fit is made
@@ -6,12 +6,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use super::blocks::Blocks;
 use super::frame::{self, Link};
 use super::index::{Change, Index};
 use super::item::{self, Item};
@@ -32,6 +32,8 @@ pub(super) struct Writer {
     pub(super) buffer: Vec<u8>,
     /// A multiple of the block.
     pub(super) base: u64,
+    /// Where the kernel takes them from.
+    pub(super) blocks: Blocks,
     /// Bytes of the buffer that are durable.
     pub(super) durable: usize,
     /// Where the frame that is being put together begins in the buffer.
@@ -90,8 +92,7 @@ impl Store for Writer {
         if end > self.durable {
             self.buffer.resize(end.next_multiple_of(BLOCK), 0);
             let began = Instant::now();
-            self.slot.file.write_all_at(&self.buffer, self.base)?;
-            self.slot.file.sync_data()?;
+            self.slot.write_durably(self.blocks.of(&self.buffer), self.base)?;
             self.flushes.record(began.elapsed());
             self.flushed.tell(self.last.number)?;
             let full = end - end % BLOCK;

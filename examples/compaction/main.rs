@@ -128,7 +128,7 @@ impl Job<'_> {
 async fn read(store: &dyn ObjectStore, names: &str) -> anyhow::Result<String> {
     let mut text = String::new();
     for name in names.lines() {
-        let segment = store.get(&Path::from(name)).await.context("the manifest names a segment")?;
+        let segment = store.get(&Path::from(name)).await.context("a segment that the manifest names")?;
         text += std::str::from_utf8(&segment.bytes().await?)?;
     }
     Ok(text)

@@ -102,7 +102,7 @@ async fn a_payout_worker_that_was_paused_anywhere_pays_nobody_twice() {
         let ledger = Ledger::new(&live, &format!("before_{step}"), &[]).await;
         let (code, said) = ledger.paused(&live, step).await;
         if step == "call" {
-            // It called the bank again, under the same key. Before its next write its own deadline stops it.
+            // It called the bank again, under the same key. Before its next write its own look at the lease stops it.
             assert_eq!((code, said.as_str()), (Some(1), ""), "{step}");
         } else {
             assert_eq!(code, Some(4), "{step}: {said}");

@@ -6,13 +6,15 @@
 //! cargo run --example fence_feed -- orders/7
 //! ```
 //!
-//! Each line of standard input is a token; it says whether a write under it is let through now.
+//! Each line of standard input is a token; it says whether a write under it is let through now. What it refuses it reports:
+//! `palisade who orders/7` shows it.
 
 use std::error::Error;
 use std::io::BufRead;
+use std::sync::Arc;
 
-use palisade_client::{Client, ClientConfig, FeedFloor, FenceFeed};
-use palisade_core::ids::{LockName, LockPrefix};
+use palisade_client::{Client, ClientConfig, FeedFloor, FenceFeed, RejectionReporter};
+use palisade_core::ids::{GuardName, LockName, LockPrefix, NameError};
 use palisade_core::token::Token;
 use palisade_fence::adapters::memory::MemoryResource;
 use palisade_fence::guard::{Floor, Guard, Scope};
@@ -31,6 +33,13 @@ fn listening(guard: Orders, feed: FenceFeed) -> Orders {
     })
 }
 
+// docs/fencing.md shows this function.
+/// Reports what is refused, once a second at most, until the reporter is dropped. No write waits for it.
+fn reporting(client: &Client, orders: &Orders) -> Result<RejectionReporter, NameError> {
+    let tally = Arc::clone(orders.tally());
+    Ok(client.rejection_reporter(GuardName::new("orders-db")?, move || tally.take_rejections()))
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let lock = LockName::new(&std::env::args().nth(1).unwrap_or_else(|| "orders/7".to_owned()))?;
@@ -41,6 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let cluster = client.status(false).await?.cluster_id.parse()?;
     let orders =
         listening(Guard::new(MemoryResource::new(Vec::new()), Scope::new(cluster, lock.clone())), feed);
+    let _reporter = reporting(&client, &orders)?;
     tokio::task::spawn_blocking(move || answer(&orders, &lock)).await??;
     Ok(())
 }

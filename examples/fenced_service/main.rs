@@ -10,14 +10,16 @@
 //! ```
 //!
 //! `POST /claim` raises the mark, `POST /orders` appends a line, `GET /orders` reads all of them,
-//! `GET /metrics` says what was refused and to whom. The same port speaks gRPC: `orders.v1.Orders` has `Append`, `Claim` and
-//! `List`. What it links of Palisade is the resource's library: the cluster's id and its public keys come over HTTP from any node. Marks and lines are
+//! `GET /metrics` says what was decided, and what was refused is reported to the cluster, which shows it in `palisade who`,
+//! `top` and `audit`. The same port speaks gRPC: `orders.v1.Orders` has `Append`, `Claim` and `List`. What it links of
+//! Palisade is the resource's library: the cluster's id and its public keys come over HTTP from any node. Marks and lines are
 //! durable, so that it may be stopped and started at any time. `--wrong` makes it wrong on purpose, for those who
 //! want to see that `palisade conform` and `palisade drill` notice.
 
 mod cluster;
 mod grpc;
 mod http;
+mod reports;
 mod wrong;
 
 use std::error::Error;
@@ -31,13 +33,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use clap::Parser;
 use palisade_core::holding::Holding;
-use palisade_core::ids::{ClientName, ClusterId, LockName};
+use palisade_core::ids::{ClientName, ClusterId, GuardName, LockName};
 use palisade_core::token::Token;
 use palisade_fence::adapters::file::FileResource;
 use palisade_fence::error::FenceError;
 use palisade_fence::guard::{Guard, Scope};
 use palisade_fence::keys::KeyRefresh;
 use palisade_fence::service::{SequencerLayer, http_refusal};
+use palisade_fence::tally::Tally;
 use palisade_fence::verifier::{Presented, Verifier};
 use tonic::transport::server::TcpIncoming;
 
@@ -65,6 +68,9 @@ struct Arguments {
     /// The order book. Its marks lie beside it
     #[arg(long, default_value = "orders.txt")]
     data: PathBuf,
+    /// What this service is called where it reports what it refused
+    #[arg(long, default_value = "order-book", value_parser = GuardName::new)]
+    guard: GuardName,
     /// Be wrong on purpose
     #[arg(long, value_enum)]
     wrong: Option<Fault>,
@@ -75,8 +81,9 @@ type Orders = Arc<Guard<FileResource>>;
 /// The layer verifies, and asks for the keys again when it meets one that it does not know. The guard decides, with the
 /// write.
 fn service(orders: Orders, verifier: Arc<Verifier>, keys: Arc<KeyRefresh>) -> axum::Router {
-    let http = SequencerLayer::http(Arc::clone(&verifier)).reads_need_none();
-    let grpc = SequencerLayer::grpc(verifier);
+    let http =
+        SequencerLayer::http(Arc::clone(&verifier)).reads_need_none().counted_in(Arc::clone(orders.tally()));
+    let grpc = SequencerLayer::grpc(verifier).counted_in(Arc::clone(orders.tally()));
     let asked = Arc::clone(&keys);
     axum::Router::new()
         .route("/orders", get(all).post(append))
@@ -156,12 +163,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err(format!("these nodes are of cluster {cluster}").into());
     }
     let verifier = Arc::new(Verifier::new(cluster, cluster::keys(&arguments.endpoints).await?));
+    let tally = Arc::new(Tally::named(arguments.guard.clone()));
+    reports::keep(arguments.endpoints.clone(), arguments.guard, Arc::clone(&tally));
     let keys = cluster::refresh(arguments.endpoints, Arc::clone(&verifier))?;
     if arguments.wrong == Some(Fault::ForgetsMarks) {
         wrong::forget_marks(&arguments.data)?;
     }
     let scope = Scope::new(cluster, arguments.lock.clone());
-    let orders = Arc::new(Guard::new(book(&arguments.data)?, scope).on_stale(|rejection| {
+    let guard = Guard::new(book(&arguments.data)?, scope).counted_in(tally);
+    let orders = Arc::new(guard.on_stale(|rejection| {
         let client = rejection.client.map_or("nobody", ClientName::as_str);
         eprintln!("refused: token {} of {client} is below {}", rejection.presented, rejection.mark);
     }));

@@ -6,6 +6,7 @@ mod cut_off;
 mod expiry;
 mod keys;
 mod reconnect;
+mod rejections;
 
 use std::time::Duration;
 

@@ -16,6 +16,7 @@ use crate::output::{Output, span, table};
 
 const HOLDS: [&str; 6] = ["TOKEN", "MODE", "HOLDER", "BEGAN", "HELD", "ENDED"];
 const BOUNDARIES: [&str; 7] = ["LOCK", "TOKEN", "HOLDER", "ENDED", "AT", "NEXT TOKEN", "NEXT HOLDER"];
+const LATE_WRITERS: [&str; 7] = ["LOCK", "TOKEN", "LATE WRITER", "REFUSED BY", "TIMES", "BELOW", "LAST AT"];
 
 /// An empty history is an answer, too.
 pub(crate) async fn run(globals: &Globals, arguments: &HistoryArgs) -> Result<Exit, Failure> {
@@ -43,15 +44,26 @@ pub(crate) async fn audit(globals: &Globals, arguments: &AuditArgs) -> Result<Ex
         limit: arguments.limit,
         before: arguments.before,
     };
-    let page = client(globals)?.audit(asked).await?;
+    let client = client(globals)?;
+    let late =
+        v1::ListRejections { prefix: asked.prefix.clone(), since_us: asked.since_us, limit: asked.limit };
+    let page = client.audit(asked).await?;
+    // Of the whole time that is asked for: with its first page.
+    let late = if arguments.before == 0 { Some(client.rejections(late).await?) } else { None };
     let people = |_: Output| {
         let mut text = table(&BOUNDARIES, page.boundaries.iter().filter_map(boundary_row));
         let last = page.boundaries.last().and_then(|boundary| boundary.ended.as_ref());
         text.push_str(&more(page.more, last.map_or(0, |hold| hold.number)));
         text.push_str(&forgotten("by expiry or the like", page.known_after));
+        text.push_str(&late.as_ref().map(late_writers).unwrap_or_default());
         text
     };
-    Output::new(globals).answer("palisade.audit/1", people, || json::audit(&page))?;
+    let scripts = || {
+        let mut value = json::audit(&page);
+        value["late_writers"] = late.as_ref().map(json::rejections).into();
+        value
+    };
+    Output::new(globals).answer("palisade.audit/1", people, scripts)?;
     Ok(Exit::OK)
 }
 
@@ -151,6 +163,40 @@ fn boundary_row(boundary: &v1::Boundary) -> Option<Vec<String>> {
         wall_time(WallTime(hold.ended_at_us)),
         next_token,
         next_holder,
+    ])
+}
+
+/// Stale holders that resources refused: a boundary each, and what came of it.
+fn late_writers(list: &v1::RejectionList) -> String {
+    if list.rejections.is_empty() && list.forgotten == 0 {
+        return String::new();
+    }
+    let rows = list.rejections.iter().filter_map(late_row);
+    let since = wall_time(WallTime(list.known_since_us));
+    let more = if list.more { "; more are known: --limit" } else { "" };
+    let forgotten = match list.forgotten {
+        0 => String::new(),
+        count => format!("; {count} are forgotten"),
+    };
+    format!(
+        "\n\n{}\nas resources reported it to the present leader, which remembers since {since}{more}{forgotten}",
+        table(&LATE_WRITERS, rows)
+    )
+}
+
+fn late_row(of: &v1::Rejection) -> Option<Vec<String>> {
+    let refusal = of.refusal.as_ref()?;
+    let slot = if refusal.slot == 0 { String::new() } else { format!("[{}]", refusal.slot) };
+    let above = if refusal.by_floor { "floor" } else { "mark" };
+    let times = if of.storm { format!("{} STORM", refusal.count) } else { refusal.count.to_string() };
+    Some(vec![
+        format!("{}{slot}", refusal.lock),
+        refusal.presented.to_string(),
+        view::client(&refusal.client).to_owned(),
+        of.guard.clone(),
+        times,
+        format!("{above} {}", refusal.mark),
+        wall_time(WallTime(of.last_at_us)),
     ])
 }
 

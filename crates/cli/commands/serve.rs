@@ -7,7 +7,7 @@ use clap::Args;
 use palisade_core::ids::{ClusterName, NodeName};
 use palisade_host::Host;
 use palisade_server::{
-    DoorLimits, EngineKind, InitialMember, Node, ServerConfig, Storage, Timing, WatchLimits,
+    DoorLimits, EngineKind, InitialMember, Node, RejectionLimits, ServerConfig, Storage, Timing, WatchLimits,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -120,6 +120,15 @@ pub(crate) struct LimitArgs {
     /// Requests that one client address may send in a second; one more is RATE_LIMITED. 0 is no bound. Keepalives of streams are not counted
     #[arg(long, env = "PALISADE_CLIENT_REQUESTS_PER_SECOND", default_value_t = DoorLimits::default().client_requests_per_second)]
     client_requests_per_second: u32,
+    /// Reports of what resources refused that one client address may send in a second; one more is RATE_LIMITED. 0 is no bound
+    #[arg(long, env = "PALISADE_REPORTS_PER_SECOND", default_value_t = DoorLimits::default().reports_per_second)]
+    reports_per_second: u32,
+    /// Stale holders that are remembered of such reports; the one not refused for the longest time is forgotten first
+    #[arg(long, env = "PALISADE_REJECTIONS_KEPT", default_value_t = RejectionLimits::default().kept_max)]
+    rejections_kept: usize,
+    /// Refusals of one stale holder by one resource within 10 s that are called a storm
+    #[arg(long, env = "PALISADE_STORM_REFUSALS", default_value_t = RejectionLimits::default().storm_refusals)]
+    storm_refusals: u64,
 }
 
 impl LimitArgs {
@@ -135,7 +144,12 @@ impl LimitArgs {
             body_bytes_max: self.body_bytes_max,
             connections_max: self.connections_max,
             client_requests_per_second: self.client_requests_per_second,
+            reports_per_second: self.reports_per_second,
         }
+    }
+
+    fn rejections(&self) -> RejectionLimits {
+        RejectionLimits { kept_max: self.rejections_kept, storm_refusals: self.storm_refusals }
     }
 }
 
@@ -159,6 +173,7 @@ impl ServeArgs {
         config.watch.events_kept_max = self.events_kept;
         config.watch.buffer_max = self.watch_buffer;
         config.door = self.limits.door();
+        config.rejections = self.limits.rejections();
         config
     }
 }

@@ -17,7 +17,11 @@ use crate::args::{Format, Globals, duration};
 use crate::exit::Exit;
 use crate::output::{Output, span, table};
 
-const HEADER: [&str; 8] = ["LOCK", "TOKEN", "HOLDER", "HELD", "LEASE", "QUEUE", "PAUSE", "LEFT"];
+const HEADER: [&str; 9] = ["LOCK", "TOKEN", "HOLDER", "HELD", "LEASE", "QUEUE", "PAUSE", "LEFT", "REFUSED"];
+/// Stale holders that are asked for; more are not remembered by default.
+const REJECTIONS: u32 = 1_000;
+/// Stale holders that are shown below, those that do not stop first.
+const REFUSED_SHOWN: usize = 10;
 /// Steps of a bar.
 const BAR: u64 = 10;
 
@@ -25,7 +29,9 @@ const BAR: u64 = 10;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Most awaited locks first. PAUSE is the longest time that the holder's process stood still, LEFT the least that
-was left of its belief in the lease when it sent a keepalive, both as it reported them; ! marks half a TTL. Stop with Ctrl-C.
+was left of its belief in the lease when it sent a keepalive, both as it reported them; ! marks half a TTL. REFUSED is how
+often resources refused stale holders of the lock, as they reported it to the present leader; whom is told below, and who
+does not stop (STORM). Stop with Ctrl-C.
 
 With -o json, or --once, it looks once. Exit codes: 0 healthy, 1 not healthy, 3 no answer in time."
 )]
@@ -46,6 +52,7 @@ struct Look {
     status: v1::StatusAnswer,
     locks: v1::LockList,
     sessions: v1::SessionList,
+    rejections: v1::RejectionList,
     /// Entries that were committed a second since the look before.
     entries_per_second: Option<f64>,
 }
@@ -77,7 +84,9 @@ async fn look(client: &Client) -> Result<Look, Failure> {
     let status = client.status(false).await?;
     let locks = client.list_locks("", 0, "").await?;
     let sessions = client.list_sessions("", 0, 0).await?;
-    Ok(Look { status, locks, sessions, entries_per_second: None })
+    let asked = v1::ListRejections { limit: REJECTIONS, ..v1::ListRejections::default() };
+    let rejections = client.rejections(asked).await?;
+    Ok(Look { status, locks, sessions, rejections, entries_per_second: None })
 }
 
 fn committed(status: &v1::StatusAnswer) -> u64 {
@@ -89,7 +98,8 @@ fn document(look: &Look) -> Value {
         "status": json::status(&look.status),
         "locks": json::locks(&look.locks)["locks"],
         "sessions": json::sessions(&look.sessions)["sessions"],
-        "more": look.locks.more || look.sessions.more,
+        "rejections": json::rejections(&look.rejections)["rejections"],
+        "more": look.locks.more || look.sessions.more || look.rejections.more,
     })
 }
 
@@ -104,14 +114,29 @@ fn screen(output: Output, look: &mut Look, limit: usize) -> String {
         (hidden, false) => format!("\n{hidden} more"),
         (hidden, true) => format!("\nmore than {hidden} more"),
     };
-    format!("{first}\n\n{}{more}", table(&HEADER, rows))
+    format!("{first}\n\n{}{more}{}", table(&HEADER, rows), refused(&mut look.rejections.rejections))
 }
 
-fn row(lock: &v1::LockView, sessions: &v1::SessionList) -> [String; 8] {
+/// Whom resources refused, those that do not stop first.
+fn refused(rejections: &mut [v1::Rejection]) -> String {
+    rejections.sort_by_key(|of| !of.storm);
+    let lines = rejections.iter().take(REFUSED_SHOWN).map(|of| {
+        let lock = of.refusal.as_ref().map_or("", |refusal| &refusal.lock);
+        format!("\n{lock}  {}", view::rejection_line(of))
+    });
+    let lines: String = lines.collect();
+    let hidden = rejections.len().saturating_sub(REFUSED_SHOWN);
+    let more = if hidden == 0 { String::new() } else { format!("\n{hidden} more refused") };
+    if lines.is_empty() { lines } else { format!("\n{lines}{more}") }
+}
+
+fn row(lock: &v1::LockView, sessions: &v1::SessionList) -> [String; 9] {
     let dash = || "–".to_owned();
     let time = |ms: u64| span(Duration::from_millis(ms));
     let queue = lock.queue.len().to_string();
     let name = lock.lock.clone();
+    let refused: u64 = lock.rejections.iter().filter_map(|of| Some(of.refusal.as_ref()?.count)).sum();
+    let refused = if refused == 0 { dash() } else { refused.to_string() };
     match lock.slots.first().and_then(|slot| slot.state.as_ref()) {
         Some(State::Held(tenure)) => {
             let holder = tenure.holders.first();
@@ -133,13 +158,14 @@ fn row(lock: &v1::LockView, sessions: &v1::SessionList) -> [String; 8] {
                     format!("{}{}", time(pause), if near { " !" } else { "" })
                 }),
                 left.map_or_else(dash, time),
+                refused,
             ]
         }
         Some(State::Delayed(delay)) => {
             let left = format!("closed for {}", time(delay.left_ms));
-            [name, format!("> {}", delay.ended_token), dash(), dash(), left, queue, dash(), dash()]
+            [name, format!("> {}", delay.ended_token), dash(), dash(), left, queue, dash(), dash(), refused]
         }
-        Some(State::Free(_)) | None => [name, dash(), dash(), dash(), dash(), queue, dash(), dash()],
+        Some(State::Free(_)) | None => [name, dash(), dash(), dash(), dash(), queue, dash(), dash(), refused],
     }
 }
 
@@ -154,6 +180,18 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+
+    fn rejection(client: &str, storm: bool) -> v1::Rejection {
+        let refusal = v1::StaleRefusal {
+            lock: "orders".into(),
+            client: client.into(),
+            presented: 33,
+            mark: 34,
+            count: 7,
+            ..v1::StaleRefusal::default()
+        };
+        v1::Rejection { guard: "db".into(), refusal: Some(refusal), storm, ..v1::Rejection::default() }
+    }
 
     #[test]
     fn the_screen_shows_the_awaited_first_and_who_stood_still() {
@@ -176,6 +214,7 @@ mod tests {
             lock: "orders".into(),
             slots: vec![slot],
             queue: vec![v1::WaiterView::default()],
+            rejections: vec![rejection("worker-a", true)],
             ..v1::LockView::default()
         };
         let idle = v1::LockView { lock: "idle".into(), ..v1::LockView::default() };
@@ -184,6 +223,10 @@ mod tests {
             status: v1::StatusAnswer { healthy: true, ..v1::StatusAnswer::default() },
             locks: v1::LockList { locks: vec![idle, held], ..v1::LockList::default() },
             sessions: v1::SessionList { sessions: vec![session], ..v1::SessionList::default() },
+            rejections: v1::RejectionList {
+                rejections: vec![rejection("worker-c", false), rejection("worker-a", true)],
+                ..v1::RejectionList::default()
+            },
             entries_per_second: Some(12.4),
         };
         let text = screen(Output::new(&cli.globals), &mut look, 1);
@@ -191,7 +234,13 @@ mod tests {
         assert!(lines[0].starts_with("Healthy: ") && lines[0].ends_with(", 12 entries/s"), "{text}");
         assert!(lines[3].starts_with("orders  34     worker-b"), "{text}");
         assert!(lines[3].contains("███████░░░ 6.1s") && lines[3].contains("0.9s"), "{text}");
+        assert!(lines[3].ends_with("  7"), "{text}");
         assert_eq!(lines[4], "1 more");
+        assert!(
+            lines[6].starts_with("orders  refused: worker-a, token 33 below mark 34, 7 times by db"),
+            "{text}"
+        );
+        assert!(lines[6].ends_with("STORM: it does not stop") && lines[7].contains("worker-c"), "{text}");
         assert_eq!(document(&look)["locks"][0]["lock"], "orders");
     }
 }

@@ -54,7 +54,23 @@ pub(super) fn lines(view: &v1::LockView) -> String {
     if !after.is_empty() {
         lines.push(after.join("      "));
     }
+    lines.extend(view.rejections.iter().map(rejection_line));
     lines.join("\n")
+}
+
+/// A stale holder that a resource refused.
+pub(super) fn rejection_line(of: &v1::Rejection) -> String {
+    let refusal = of.refusal.clone().unwrap_or_default();
+    let (name, presented, count) = (client(&refusal.client), refusal.presented, refusal.count);
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let last = span(Duration::from_millis(of.last_ago_ms));
+    let storm = if of.storm { "   STORM: it does not stop" } else { "" };
+    format!(
+        "refused: {name}, token {presented} below {} {}, {times} by {}, last {last} ago{storm}",
+        if refusal.by_floor { "floor" } else { "mark" },
+        refusal.mark,
+        of.guard
+    )
 }
 
 /// What a holder told of itself that is worth a word.
@@ -194,6 +210,27 @@ mod tests {
         });
         let text = lines(&view);
         assert!(text.contains("(stood still for 1.5s), lease ends in"), "{text}");
+    }
+
+    #[test]
+    fn a_stale_holder_that_was_refused_is_told_with_both_tokens() {
+        let refusal = v1::StaleRefusal {
+            presented: 33,
+            mark: 34,
+            client: "worker-a".into(),
+            count: 12,
+            ..v1::StaleRefusal::default()
+        };
+        let told = v1::Rejection {
+            guard: "orders-db".into(),
+            refusal: Some(refusal),
+            last_ago_ms: 400,
+            storm: true,
+            ..v1::Rejection::default()
+        };
+        let text = lines(&v1::LockView { rejections: vec![told], ..held() });
+        let last = "refused: worker-a, token 33 below mark 34, 12 times by orders-db, last 0.4s ago   STORM: it does not stop";
+        assert_eq!(text.lines().last(), Some(last));
     }
 
     #[test]

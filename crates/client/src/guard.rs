@@ -253,6 +253,10 @@ impl Holding for LockGuard {
         Some(&self.held.hold.session.client.settings.name)
     }
 
+    fn acquisition(&self) -> Option<AcquisitionId> {
+        Some(self.held.hold.acquisition)
+    }
+
     fn check(&self) -> Result<(), NotHolding> {
         Self::check(self)
     }

@@ -17,7 +17,7 @@
 //!
 //! [`Client`] owns one connection, [`Session`] a lease that is kept alive in the background, [`LockGuard`] one held
 //! slot of a lock, [`GuardSet`] several that were granted at once, [`Watch`] what happens to locks, [`FenceFeed`] the floors
-//! that a resource compares with, [`Election`] who leads. One task for each client owns the connection and everything that is
+//! that a resource compares with, [`RejectionReporter`] what it refused, [`Election`] who leads. One task for each client owns the connection and everything that is
 //! undecided (`driver`); [`deadline`]
 //! is the arithmetic of leases. Errors: [`error`], one enum for each operation, each variant saying whether it took effect.
 //!
@@ -41,6 +41,7 @@ mod holder;
 mod lock;
 mod nodes;
 pub mod operators;
+mod rejections;
 mod session;
 mod spec;
 mod state_file;
@@ -60,6 +61,7 @@ pub use guard::{LockGuard, Released};
 pub use guard_set::GuardSet;
 pub use holder::HandedOver;
 pub use lock::AcquireBuilder;
+pub use rejections::RejectionReporter;
 pub use session::{Session, SessionState};
 pub use spec::Part;
 pub use taken_over::{Kept, KeptState, TakenOver};

@@ -3,7 +3,7 @@
 //! The seam between the two halves: a client's lock guard implements it at the holder, a verified sequencer that came
 //! with a request at a service. A bare integer only through a type that says so.
 
-use crate::ids::{ClientName, LockName, Slot};
+use crate::ids::{AcquisitionId, ClientName, LockName, Slot};
 use crate::mode::Mode;
 use crate::token::Token;
 
@@ -30,6 +30,11 @@ pub trait Holding {
 
     /// What the holder calls itself, for people and for counts; none where nobody knows.
     fn client(&self) -> Option<&ClientName> {
+        None
+    }
+
+    /// Its acquisition, for reports; none where nobody knows.
+    fn acquisition(&self) -> Option<AcquisitionId> {
         None
     }
 

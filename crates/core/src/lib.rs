@@ -5,7 +5,7 @@
 //!
 //! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`lock`], [`queue`], [`table`].
 //! [`history`], `invariants`. Words: [`ids`], [`mode`], [`token`], [`payload`], [`limits`]. Towards the resource: [`sequencer`],
-//! [`sequencer_text`], [`signed_floor`], [`floors`], [`holding`].
+//! [`sequencer_text`], [`signed_floor`], [`floors`], [`holding`], [`rejections`].
 
 pub mod command;
 pub mod event;
@@ -19,6 +19,7 @@ pub mod lock;
 pub mod mode;
 pub mod payload;
 pub mod queue;
+pub mod rejections;
 pub mod reply;
 pub mod sequencer;
 pub mod sequencer_text;

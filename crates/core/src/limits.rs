@@ -16,6 +16,8 @@ pub const LABEL_BYTES_MAX: usize = 128;
 pub const PARTS_MAX: usize = 64;
 /// Guards that one part may name.
 pub const GUARDS_MAX: usize = 16;
+/// Stale holders that one report of a resource names; further refusals are counted together.
+pub const REPORTED_HOLDERS_MAX: usize = 256;
 /// Permits of one lock.
 pub const CAPACITY_MAX: u32 = 10_000;
 /// Bytes of a holder's metadata and of a baton (SPEC 4).

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use palisade_core::holding::Holding;
 use palisade_core::ids::{ClientName, ClusterId, LockName, Slot};
@@ -15,15 +16,14 @@ use palisade_core::token::Token;
 use crate::adapters::{Adapter, InTransaction};
 use crate::admit::HighWaterMark;
 use crate::error::FenceError;
-use crate::guard::tally::Tally;
+use crate::tally::Tally;
 use crate::verifier::SignedFloor;
 
 mod decision;
-mod tally;
 
-pub use self::tally::{CLIENTS_MAX, Counted, Counts};
+pub use crate::tally::{Counted, Counts};
 
-pub(crate) use self::decision::{Act, Checked, raised};
+pub(crate) use self::decision::{Act, Checked, floor_of, raised};
 
 /// What a guard serves: one cluster, and the locks that guard this resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub struct Guard<A> {
     issuer: String,
     floor: Box<FloorSource>,
     on_stale: Box<StaleHook>,
-    tally: Tally,
+    tally: Arc<Tally>,
 }
 
 type FloorSource = dyn Fn(&LockName, Slot) -> Floor + Send + Sync;
@@ -118,7 +118,7 @@ impl<A> Guard<A> {
             scope,
             floor: Box::new(|_, _| Floor::MarksAlone),
             on_stale: Box::new(|_| ()),
-            tally: Tally::default(),
+            tally: Arc::default(),
         }
     }
 
@@ -129,7 +129,14 @@ impl<A> Guard<A> {
         self
     }
 
-    /// Calls `report` with each refusal of a stale token: for logs, metrics and the coordinator.
+    /// Counts in a tally that others of this resource count in as well. What it has counted so far stays behind.
+    #[must_use]
+    pub fn counted_in(mut self, tally: Arc<Tally>) -> Self {
+        self.tally = tally;
+        self
+    }
+
+    /// Calls `report` with each refusal of a stale token: for logs. For the coordinator, see [`Tally::take_rejections`].
     #[must_use]
     pub fn on_stale(mut self, report: impl Fn(&Rejection<'_>) + Send + Sync + 'static) -> Self {
         self.on_stale = Box::new(report);
@@ -138,17 +145,17 @@ impl<A> Guard<A> {
 
     /// What was decided so far, in all.
     pub fn counts(&self) -> Counts {
-        self.tally.list().iter().fold(Counts::default(), |sum, one| sum.plus(&one.counts))
+        self.tally.counts()
     }
 
-    /// What was decided so far, by lock and client.
-    pub fn tally(&self) -> Vec<Counted> {
-        self.tally.list()
+    /// What was decided so far, by lock and client, and what was refused and not reported yet.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
     }
 
-    /// The same in the text format of Prometheus, for a resource to expose: `palisade_fence_decisions_total`.
+    /// The counts in the text format of Prometheus, for a resource to expose: `palisade_fence_decisions_total` and more.
     pub fn metrics(&self) -> String {
-        tally::exposition(&self.tally.list())
+        self.tally.metrics()
     }
 
     /// What is guarded: to read it without a claim.
@@ -216,7 +223,9 @@ impl<A: Adapter> Guard<A> {
         effect: impl FnOnce(&mut A::Data<'_>) -> Result<R, FenceError>,
     ) -> Result<R, FenceError> {
         let mut ran = false;
-        let outcome = self.check(holding, act).and_then(|Checked { key, floor }| {
+        let checked = self.check(holding, act);
+        let floor = floor_of(&checked);
+        let outcome = checked.and_then(|Checked { key, floor }| {
             self.adapter.admit_with(&key, floor, holding.token(), |data| {
                 ran = true;
                 effect(data)
@@ -224,7 +233,7 @@ impl<A: Adapter> Guard<A> {
         });
         // An effect may report another resource's refusal: that says nothing about this holding here.
         let refused = if ran { None } else { outcome.as_ref().err() };
-        self.decided(holding, act, refused);
+        self.decided(holding, act, floor, refused);
         outcome
     }
 }
@@ -270,10 +279,12 @@ impl<A: InTransaction> Guard<A> {
         holding: &(impl Holding + ?Sized),
         act: Act,
     ) -> Result<(), FenceError> {
-        let outcome = self.check(holding, act).and_then(|Checked { key, floor }| {
+        let checked = self.check(holding, act);
+        let floor = floor_of(&checked);
+        let outcome = checked.and_then(|Checked { key, floor }| {
             self.adapter.admit_in(transaction, &key, floor, holding.token())
         });
-        self.decided(holding, act, outcome.as_ref().err());
+        self.decided(holding, act, floor, outcome.as_ref().err());
         outcome
     }
 }

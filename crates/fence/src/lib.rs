@@ -78,7 +78,7 @@
 //! # The map
 //!
 //! The rule: [`admit`]. Who may present a token: [`keys`], [`verifier`], [`trusted`]. Where it is decided: [`guard`],
-//! over an adapter in [`adapters`]. Refusals: [`error`], and what a service answers to them: [`refusal`], with a layer
+//! over an adapter in [`adapters`]. What was decided: [`tally`]. Refusals: [`error`], and what a service answers to them: [`refusal`], with a layer
 //! for HTTP and gRPC services in `service`. For adapters of your own: the `conformance` feature has the suite that all
 //! of these pass.
 
@@ -94,5 +94,6 @@ pub mod keys;
 pub mod refusal;
 #[cfg(feature = "tower")]
 pub mod service;
+pub mod tally;
 pub mod trusted;
 pub mod verifier;

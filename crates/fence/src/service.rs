@@ -17,6 +17,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::error::FenceError;
+use crate::tally::{self, Decision, Tally};
 use crate::verifier::{Presented, Verifier};
 
 /// The header, in gRPC the metadata key, that carries a sequencer.
@@ -58,6 +59,7 @@ struct Settings {
     verifier: Arc<Verifier>,
     reads: Reads,
     on_unknown_key: Box<UnknownKeyHook>,
+    tally: Arc<Tally>,
 }
 
 type UnknownKeyHook = dyn Fn(&str) + Send + Sync;
@@ -84,7 +86,12 @@ impl SequencerLayer<Grpc> {
 
 impl<P> SequencerLayer<P> {
     fn new(verifier: Arc<Verifier>) -> Self {
-        let settings = Settings { verifier, reads: Reads::NeedOne, on_unknown_key: Box::new(|_| ()) };
+        let settings = Settings {
+            verifier,
+            reads: Reads::NeedOne,
+            on_unknown_key: Box::new(|_| ()),
+            tally: Arc::default(),
+        };
         Self { settings: Arc::new(settings), protocol: PhantomData }
     }
 
@@ -102,10 +109,17 @@ impl<P> SequencerLayer<P> {
         self.changed(|settings| settings.on_unknown_key = Box::new(fetch))
     }
 
+    /// Counts what it refuses in the tally of the guards behind it: no sequencer, a forged one, an unknown key.
+    #[must_use]
+    pub fn counted_in(self, tally: Arc<Tally>) -> Self {
+        self.changed(|settings| settings.tally = tally)
+    }
+
     fn changed(self, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Arc::try_unwrap(self.settings).unwrap_or_else(|shared| Settings {
             verifier: Arc::clone(&shared.verifier),
             reads: shared.reads,
+            tally: Arc::clone(&shared.tally),
             on_unknown_key: Box::new(move |kid| (shared.on_unknown_key)(kid)),
         });
         change(&mut settings);
@@ -193,7 +207,12 @@ where
                 }
                 Answer::Inner(Box::pin(self.inner.call(request)))
             }
-            Err(error) => Answer::Refused(Some(P::refuse(&error))),
+            Err(error) => {
+                // Whose it is nobody can tell.
+                let refused = Decision::Other(tally::reason(&error));
+                self.layer.settings.tally.count(None, None, refused);
+                Answer::Refused(Some(P::refuse(&error)))
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ed25519_dalek::{Signature, VerifyingKey};
 use palisade_core::holding::{Holding, NotHolding};
-use palisade_core::ids::{ClientName, ClusterId, LockName, Slot};
+use palisade_core::ids::{AcquisitionId, ClientName, ClusterId, LockName, Slot};
 use palisade_core::mode::Mode;
 use palisade_core::sequencer::{ALGORITHM, FLOOR_TYPE, SEQUENCER_TYPE, Sequencer, SequencerHeader, issuer};
 use palisade_core::sequencer_text::{self, Compact};
@@ -233,6 +233,10 @@ impl Holding for Presented {
 
     fn client(&self) -> Option<&ClientName> {
         Some(&self.proved.sequencer.client)
+    }
+
+    fn acquisition(&self) -> Option<AcquisitionId> {
+        Some(self.proved.sequencer.acquisition)
     }
 
     fn check(&self) -> Result<(), NotHolding> {

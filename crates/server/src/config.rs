@@ -7,6 +7,7 @@ use palisade_core::ids::{ClusterName, NodeName};
 use palisade_core::limits::{Limits, TTL_MIN};
 use palisade_raft::EngineKind;
 
+use crate::rejections::RejectionLimits;
 use crate::watches::WatchLimits;
 
 /// Where the log, the vote and the snapshots live.
@@ -83,6 +84,8 @@ pub struct DoorLimits {
     pub connections_max: usize,
     /// Requests that one client address may send in a second; 0 is no bound.
     pub client_requests_per_second: u32,
+    /// Reports of what resources refused that one client address may send in a second; 0 is no bound.
+    pub reports_per_second: u32,
 }
 
 impl Default for DoorLimits {
@@ -98,6 +101,7 @@ impl Default for DoorLimits {
             body_bytes_max: 256 << 10,
             connections_max: 20_000,
             client_requests_per_second: 0,
+            reports_per_second: 20,
         }
     }
 }
@@ -145,6 +149,8 @@ pub struct ServerConfig {
     pub door: DoorLimits,
     /// Bounds of watching.
     pub watch: WatchLimits,
+    /// Bounds of what resources report.
+    pub rejections: RejectionLimits,
     /// Replicated bounds, used by the node that founds the cluster.
     pub limits: Limits,
     /// Entries between two snapshots.
@@ -209,6 +215,7 @@ impl ServerConfig {
             timing: Timing::default(),
             door: DoorLimits::default(),
             watch: WatchLimits::default(),
+            rejections: RejectionLimits::default(),
             limits: Limits::default(),
             snapshot_every: 500_000,
             keep_log: 200_000,
@@ -243,6 +250,9 @@ impl ServerConfig {
             }
         }
         self.door.check()?;
+        if self.rejections.storm_refusals == 0 {
+            return Err(ConfigError::NoRoom("--storm-refusals"));
+        }
         let timing = self.timing;
         if timing.heartbeat.is_zero() || timing.election_min < timing.heartbeat * 2 {
             return Err(ConfigError::Timing("the least election timeout must be at least two heartbeats"));

@@ -24,6 +24,8 @@ pub(crate) struct Door {
     pub(crate) calls: Arc<Semaphore>,
     /// How often each client may ask.
     pub(crate) rates: Arc<Rates>,
+    /// How often each may report what a resource refused.
+    pub(crate) reports: Arc<Rates>,
 }
 
 impl Door {
@@ -37,7 +39,15 @@ impl Door {
         let Some(client) = client else { return Ok(()) };
         let now = self.coordinator.host.clock.now();
         let taken = self.rates.take(client, count, now);
-        taken.map_err(|wait| error::rate_limited(self.rates.bound(), wait))
+        taken.map_err(|wait| error::rate_limited(self.rates.bound(), "requests", wait))
+    }
+
+    /// The same of reports of what a resource refused.
+    pub(crate) fn admit_reports(&self, client: Option<IpAddr>, count: usize) -> Result<(), v1::Error> {
+        let Some(client) = client else { return Ok(()) };
+        let now = self.coordinator.host.clock.now();
+        let taken = self.reports.take(client, count, now);
+        taken.map_err(|wait| error::rate_limited(self.reports.bound(), "reports of rejections", wait))
     }
 }
 

@@ -64,11 +64,10 @@ pub(crate) fn watches_full(max: usize) -> v1::Error {
 }
 
 /// One client asks too often; nothing was taken.
-pub(crate) fn rate_limited(bound: u64, wait: Duration) -> v1::Error {
+pub(crate) fn rate_limited(bound: u64, what: &str, wait: Duration) -> v1::Error {
     let retry_after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
-    let words = format!(
-        "this node takes {bound} requests a second from one client. Nothing took effect; repeat later"
-    );
+    let words =
+        format!("this node takes {bound} {what} a second from one client. Nothing took effect; repeat later");
     v1::Error { limit: bound, retry_after_ms, ..ErrorName::RateLimited.error(words) }
 }
 

@@ -20,6 +20,7 @@ pub mod metrics;
 mod node;
 mod observer;
 mod rates;
+mod rejections;
 mod rounds;
 mod signals;
 pub mod signer;
@@ -34,6 +35,7 @@ pub use config::{DoorLimits, InitialMember, ServerConfig, Storage, Timing};
 pub use failure::{Failure, NodeError};
 pub use founding::FoundingError;
 pub use node::Node;
+pub use rejections::RejectionLimits;
 pub use storage::{Converted, NodeStorage, convert};
 pub use watches::WatchLimits;
 

@@ -164,6 +164,7 @@ impl Node {
             replica: self.replica.clone(),
             calls: Arc::new(Semaphore::new(limits.calls_max)),
             rates: Arc::new(Rates::new(limits.client_requests_per_second)),
+            reports: Arc::new(Rates::new(limits.reports_per_second)),
         };
         let (health, health_service) = tonic_health::server::health_reporter();
         let routes = grpc::routes(&door).map_err(|why| NodeError::Descriptors(why.to_string()))?;

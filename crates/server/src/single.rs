@@ -134,6 +134,8 @@ impl Call {
             request::Op::ReportProgress(report) => report.number != 0,
             // A copy that comes late would undo what somebody else has set since.
             request::Op::SetCapacity(_) | request::Op::SetDelayRule(_) | request::Op::SetSettings(_) => false,
+            // The next leader knows nothing of what the last one was told.
+            request::Op::ReportRejections(_) => true,
             // These name exactly what they are about, or change nothing.
             request::Op::Bind(_)
             | request::Op::Close(_)
@@ -151,7 +153,8 @@ impl Call {
             | request::Op::ConfirmFloor(_)
             | request::Op::BreakLock(_)
             | request::Op::EndSession(_)
-            | request::Op::GetSettings(_) => true,
+            | request::Op::GetSettings(_)
+            | request::Op::ListRejections(_) => true,
         }
     }
 

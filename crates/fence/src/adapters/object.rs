@@ -21,7 +21,7 @@ use palisade_core::ids::{LockName, Slot};
 use self::body::Body;
 use crate::admit::{HighWaterMark, decide};
 use crate::error::FenceError;
-use crate::guard::{Act, Checked, Guard, raised};
+use crate::guard::{Act, Checked, Guard, floor_of, raised};
 use crate::verifier::SignedFloor;
 
 /// How often a write begins again because another came in between.
@@ -217,7 +217,9 @@ impl Guard<ObjectResource> {
         mut effect: impl FnMut(&mut Bytes) -> Result<R, FenceError>,
     ) -> Result<R, FenceError> {
         let mut ran = false;
-        let outcome = match self.check(holding, act) {
+        let checked = self.check(holding, act);
+        let compared = floor_of(&checked);
+        let outcome = match checked {
             Err(error) => Err(error),
             Ok(Checked { key, floor }) => {
                 self.adapter()
@@ -234,7 +236,7 @@ impl Guard<ObjectResource> {
         // An effect may report another resource's refusal: that says nothing about this holding here.
         let refused =
             outcome.as_ref().err().filter(|error| !ran || matches!(error, FenceError::Contended { .. }));
-        self.decided(holding, act, refused);
+        self.decided(holding, act, compared, refused);
         outcome
     }
 }

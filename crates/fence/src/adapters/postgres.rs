@@ -13,7 +13,7 @@ use tokio_postgres::{Client, GenericClient, Transaction};
 
 use crate::admit::{HighWaterMark, MarkKey};
 use crate::error::FenceError;
-use crate::guard::{Act, Checked, Guard, raised};
+use crate::guard::{Act, Checked, Guard, floor_of, raised};
 use crate::verifier::SignedFloor;
 
 /// The table of marks, the functions that admit, and the triggers that require it.
@@ -145,11 +145,13 @@ impl Guard<PostgresMarks> {
         holding: &(impl Holding + ?Sized),
         act: Act,
     ) -> Result<(), FenceError> {
-        let outcome = match self.check(holding, act) {
+        let checked = self.check(holding, act);
+        let floor = floor_of(&checked);
+        let outcome = match checked {
             Ok(checked) => raise(transaction, checked, holding.token(), act).await,
             Err(error) => Err(error),
         };
-        self.decided(holding, act, outcome.as_ref().err());
+        self.decided(holding, act, floor, outcome.as_ref().err());
         outcome
     }
 }

@@ -12,7 +12,7 @@ use redis::{Arg, Cmd, ConnectionLike, RedisError, Script, Value, from_redis_valu
 
 use crate::admit::{HighWaterMark, MarkKey};
 use crate::error::FenceError;
-use crate::guard::{Act, Checked, Guard, raised};
+use crate::guard::{Act, Checked, Guard, floor_of, raised};
 use crate::verifier::SignedFloor;
 
 /// The script: for programs of other languages, too.
@@ -185,11 +185,12 @@ impl Guard<RedisMarks> {
         act: Act,
         commands: Commands<'_>,
     ) -> Result<Vec<Value>, FenceError> {
-        let outcome = self
-            .check(holding, act)
-            .and_then(|checked| self.adapter().run(connection, &checked, holding.token(), commands));
+        let checked = self.check(holding, act);
+        let floor = floor_of(&checked);
+        let outcome =
+            checked.and_then(|checked| self.adapter().run(connection, &checked, holding.token(), commands));
         let refused = outcome.as_ref().err().filter(|error| !matches!(error, FenceError::Effect(_)));
-        self.decided(holding, act, refused);
+        self.decided(holding, act, floor, refused);
         outcome
     }
 }

@@ -3,14 +3,15 @@
 use palisade_core::holding::Holding;
 use palisade_core::ids::{LockName, Slot};
 use palisade_core::mode::Mode;
+use palisade_core::rejections::{Above, Refused, StaleHolder};
 use palisade_core::sequencer::issuer;
 use palisade_core::signed_floor::FloorStatement;
 use palisade_core::token::Token;
 
-use super::tally::Decision;
 use super::{Floor, Guard, Rejection, Writers};
 use crate::admit::{HighWaterMark, MarkKey};
 use crate::error::FenceError;
+use crate::tally::{self, Decision};
 use crate::verifier::SignedFloor;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +79,15 @@ impl<A> Guard<A> {
         Ok(())
     }
 
-    /// Counts what was decided; a stale refusal is told to the holding and reported.
-    pub(crate) fn decided(&self, holding: &(impl Holding + ?Sized), act: Act, refused: Option<&FenceError>) {
+    /// Counts what was decided; a stale refusal is told to the holding and reported. `floor` is what the token was compared
+    /// with beside the mark.
+    pub(crate) fn decided(
+        &self,
+        holding: &(impl Holding + ?Sized),
+        act: Act,
+        floor: Option<Token>,
+        refused: Option<&FenceError>,
+    ) {
         let decision = match (refused, act) {
             (Some(FenceError::Stale { mark, .. }), _) => {
                 holding.rejected(*mark);
@@ -91,9 +99,10 @@ impl<A> Guard<A> {
                     client: holding.client(),
                     sequencer: holding.sequencer(),
                 });
-                Decision::Stale
+                let above = if floor == Some(*mark) { Above::Floor } else { Above::Mark };
+                Decision::Stale(stale_holder(holding), Refused { count: 1, mark: *mark, above })
             }
-            (Some(_), _) => Decision::Other,
+            (Some(error), _) => Decision::Other(tally::reason(error)),
             (None, Act::Claim) => Decision::Claimed,
             (None, Act::Write) => Decision::Written,
         };
@@ -101,6 +110,21 @@ impl<A> Guard<A> {
         let lock = self.scope.locks.get(holding.lock());
         self.tally.count(lock, holding.client(), decision);
     }
+}
+
+fn stale_holder(holding: &(impl Holding + ?Sized)) -> StaleHolder {
+    StaleHolder {
+        lock: holding.lock().clone(),
+        slot: holding.slot(),
+        presented: holding.token(),
+        client: holding.client().filter(|client| !client.as_str().is_empty()).cloned(),
+        acquisition: holding.acquisition(),
+    }
+}
+
+/// The floor that a check found.
+pub(crate) fn floor_of(checked: &Result<Checked, FenceError>) -> Option<Token> {
+    checked.as_ref().ok().and_then(|checked| checked.floor)
 }
 
 /// The mark after a floor was offered as if it were a token: where it was refused, the mark was higher already.

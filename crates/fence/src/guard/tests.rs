@@ -2,6 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use palisade_core::holding::NotHolding;
 use palisade_core::mode::Mode;
+use palisade_core::rejections::Above;
 
 use super::*;
 use crate::adapters::memory::MemoryResource;
@@ -65,6 +66,30 @@ fn a_stale_refusal_is_counted_and_told_once_with_both_tokens() {
     assert!(push(&orders, &old).is_err());
     assert_eq!(*told.lock().unwrap(), [(LOCK.to_owned(), (34, 42), true)]);
     assert_eq!(orders.counts(), Counts { claimed: 1, written: 1, stale: 1, other: 1 });
+}
+
+#[test]
+fn what_is_reported_names_the_holder_and_what_was_above_it() {
+    let cluster = SigningCluster::new(1);
+    let tally = Arc::new(Tally::default());
+    let orders = orders(&cluster).counted_in(Arc::clone(&tally));
+    push(&orders, &cluster.exclusive(LOCK, 41)).unwrap();
+    let told = |orders: &Orders, stale: u64| {
+        assert!(push(orders, &cluster.exclusive(LOCK, stale)).is_err_and(|error| error.is_stale()));
+        let told = tally.take_rejections().stale;
+        let (holder, refused) = told.first_key_value().unwrap();
+        assert_eq!((told.len(), holder.presented, refused.count), (1, token(stale), 1));
+        assert_eq!((&holder.lock, holder.slot), (&lock(), Slot(0)));
+        assert!(holder.acquisition.is_some(), "the sequencer names it");
+        assert_eq!(holder.client, None, "no name is no client");
+        (refused.mark, refused.above)
+    };
+    assert_eq!(told(&orders, 34), (token(41), Above::Mark));
+    let orders = orders.with_floors(|_, _| Floor::At(token(52)));
+    assert_eq!(told(&orders, 41), (token(52), Above::Floor));
+    let orders = orders.with_floors(|_, _| Floor::At(token(30)));
+    assert_eq!(told(&orders, 34), (token(41), Above::Mark), "a floor below the mark refuses nobody");
+    assert_eq!((orders.counts().stale, tally.counts().stale), (3, 3));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn service(orders: &Orders, verifier: Arc<Verifier>) -> axum::Router {
     axum::Router::new()
         .route("/orders", get(all).post(append))
         .route("/claim", post(claim))
-        .layer(SequencerLayer::http(verifier).reads_need_none())
+        .layer(SequencerLayer::http(verifier).reads_need_none().counted_in(Arc::clone(orders.tally())))
         .with_state(Arc::clone(orders))
 }
 
@@ -195,11 +195,20 @@ fn each_refusal_has_its_status() {
     assert_eq!((&problem["presented"], &problem["mark"]), (&"34".into(), &"41".into()));
     assert_eq!(problem["type"], "urn:palisade:stale");
     assert_eq!(service.lines(), ["yes"]);
-    // What the layer refused was nobody's in particular; what the guard decided is counted by lock and client.
+    // What the layer refused is counted beside what the guard decided.
     let metrics = service.orders.metrics();
-    for (decision, count) in [("claimed", 1), ("written", 1), ("stale", 1), ("other", 0)] {
-        let line =
-            format!(r#"palisade_fence_decisions_total{{lock="a",client="",decision="{decision}"}} {count}"#);
+    for (decision, count) in [
+        ("claimed", 1),
+        ("written", 1),
+        ("stale", 1),
+        ("malformed", 2),
+        ("forged", 1),
+        ("wrong_purpose", 1),
+        ("no_sequencer", 1),
+        ("unknown_key", 1),
+        ("wrong_lock", 0),
+    ] {
+        let line = format!(r#"palisade_fence_decisions_total{{guard="",decision="{decision}"}} {count}"#);
         assert!(metrics.lines().any(|found| found == line), "{metrics}");
     }
 }

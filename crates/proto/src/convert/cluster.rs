@@ -78,8 +78,8 @@ pub fn session_view(id: SessionId, session: &Session) -> v1::SessionView {
     }
 }
 
-/// To the wire, as the state at `applied` has it. The leader puts in what only its clock knows: the rest of leases
-/// and delays. Free slots are left out where the capacity is above 1.
+/// To the wire, as the state at `applied` has it. The leader puts in what only it knows: the rest of leases and
+/// delays, and what resources reported. Free slots are left out where the capacity is above 1.
 pub fn lock_view(view: &LockView, base: TokenBase, applied: LogIndex) -> v1::LockView {
     let mut slots: Vec<_> = view.slots.iter().map(|slot| slot_view(slot, base)).collect();
     if slots.is_empty() && view.capacity == 1 {
@@ -95,6 +95,7 @@ pub fn lock_view(view: &LockView, base: TokenBase, applied: LogIndex) -> v1::Loc
         index: base.at(applied),
         capacity_set: view.capacity_set,
         batons: view.batons.iter().map(|(slot, baton)| baton_view(*slot, baton)).collect(),
+        rejections: Vec::new(),
     }
 }
 

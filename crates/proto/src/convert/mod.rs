@@ -13,6 +13,7 @@ pub mod json;
 pub mod lock;
 pub mod operator;
 pub mod refusal;
+pub mod rejections;
 pub mod sequencer;
 pub mod session;
 pub mod watch;

@@ -10,6 +10,7 @@ mod floor;
 mod history;
 mod operator;
 mod reads;
+mod rejections;
 mod renew;
 mod requests;
 
@@ -29,6 +30,7 @@ use crate::config::ServerConfig;
 use crate::error;
 use crate::lease::LeaseClock;
 use crate::metrics::Metrics;
+use crate::rejections::Rejections;
 use crate::rounds::Rounds;
 use crate::signals::Signals;
 use crate::signer::{SequencerVerifier, Signer};
@@ -59,6 +61,8 @@ pub(crate) struct Coordinator {
     pub(crate) watches: Arc<Watches>,
     /// What holders told of themselves.
     pub(crate) signals: Signals,
+    /// What resources told of stale holders.
+    pub(crate) rejections: Rejections,
     /// Locked after the table where both are, never before it.
     pub(crate) clock: Mutex<LeaseClock>,
     pub(crate) rounds: Arc<Rounds>,
@@ -87,7 +91,7 @@ impl Coordinator {
         let nonce = parts.host.entropy.number();
         let started = parts.host.clock.now();
         let verifying = Arc::new(Semaphore::new(parts.config.door.verifications_max));
-        let watch_limits = parts.config.watch;
+        let (watch_limits, rejection_limits) = (parts.config.watch, parts.config.rejections);
         Arc::new(Self {
             config: parts.config,
             host: parts.host,
@@ -99,6 +103,7 @@ impl Coordinator {
             waiters: Waiters::default(),
             watches: Watches::new(watch_limits),
             signals: Signals::default(),
+            rejections: Rejections::new(rejection_limits),
             clock: Mutex::new(parts.clock),
             rounds: Arc::default(),
             verifying,
@@ -150,6 +155,7 @@ impl Coordinator {
             let mine = lease.node == self.node && lease.nonce == self.nonce && lease.term == term;
             mine.then(|| {
                 self.clock.lock().lead(now, lease.epoch, table);
+                self.rejections.begin(self.wall(), &self.metrics);
                 let serving = Serving { term, epoch: lease.epoch };
                 self.serving.send_replace(Some(serving));
                 serving
@@ -165,6 +171,7 @@ impl Coordinator {
         self.clock.lock().follow();
         self.waiters.clear();
         self.signals.clear();
+        self.rejections.begin(self.wall(), &self.metrics);
     }
 
     /// A stream gets its answers here from now on.

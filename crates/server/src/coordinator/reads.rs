@@ -99,6 +99,7 @@ impl Coordinator {
         let header = table.header();
         let mut view = convert::cluster::lock_view(&table.view(name), header.token_base, header.applied);
         let now = self.host.clock.now();
+        view.rejections = self.rejections.of(name, now);
         let clock = self.clock.lock();
         for slot in &mut view.slots {
             match &mut slot.state {

@@ -111,6 +111,14 @@ impl Coordinator {
                 self.get_settings(to, tag);
                 None
             }
+            request::Op::ReportRejections(report) => {
+                self.report_rejections(to, tag, report);
+                None
+            }
+            request::Op::ListRejections(list) => {
+                self.list_rejections(to, tag, list);
+                None
+            }
             _ if !to.may_speak_for(session) => refuse(error::unauthenticated(
                 "this stream may not speak for the session; bind it with its secret first",
             )),
@@ -343,5 +351,7 @@ fn op_name(op: &request::Op) -> &'static str {
         request::Op::SetDelayRule(_) => "set_delay_rule",
         request::Op::SetSettings(_) => "set_settings",
         request::Op::GetSettings(_) => "get_settings",
+        request::Op::ReportRejections(_) => "report_rejections",
+        request::Op::ListRejections(_) => "list_rejections",
     }
 }

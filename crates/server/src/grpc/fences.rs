@@ -1,8 +1,10 @@
 use palisade_proto::convert;
-use palisade_proto::v1::{self, fences_server};
+use palisade_proto::v1::{self, fences_server, request, response};
 use tonic::{Request, Response, Status};
 
-use crate::door::Door;
+use super::call;
+use super::sessions::unexpected;
+use crate::door::{Door, client_of};
 use crate::error;
 use crate::watches::{self, Feeding, Frames};
 
@@ -25,5 +27,27 @@ impl fences_server::Fences for Fences {
         self.0.coordinator.metrics.request("floor");
         let signed = self.0.coordinator.signed_floor(&request.into_inner()).await;
         signed.map(Response::new).map_err(|error| error::status(&error))
+    }
+
+    async fn report(
+        &self,
+        request: Request<v1::RejectionReport>,
+    ) -> Result<Response<v1::ReportTaken>, Status> {
+        let admitted = self.0.admit_reports(client_of(request.extensions()), 1);
+        admitted.map_err(|error| error::status(&error))?;
+        match call(&self.0, None, request::Op::ReportRejections(request.into_inner())).await? {
+            response::Result::ReportTaken(taken) => Ok(Response::new(taken)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn rejections(
+        &self,
+        request: Request<v1::ListRejections>,
+    ) -> Result<Response<v1::RejectionList>, Status> {
+        match call(&self.0, None, request::Op::ListRejections(request.into_inner())).await? {
+            response::Result::Rejections(list) => Ok(Response::new(list)),
+            _ => Err(unexpected()),
+        }
     }
 }

@@ -81,10 +81,7 @@ async fn read(
             () = open.cancelled() => return,
         };
         let ended = match frame {
-            Some(Ok(frame)) => match door.admit(client, frame.requests.len()) {
-                Ok(()) => stream.frame(frame).await.err(),
-                Err(error) => stream.frame_refused(frame, &error).await.err(),
-            },
+            Some(Ok(frame)) => take(&door, client, &stream, frame).await.err(),
             Some(Err(status)) => Some(status),
             None => Some(Status::ok("")),
         };
@@ -93,6 +90,29 @@ async fn read(
             return;
         }
     }
+}
+
+/// Passes a frame on, without what its client asks too often.
+async fn take(
+    door: &Door,
+    client: Option<IpAddr>,
+    stream: &EdgeStream,
+    mut frame: v1::ClientFrame,
+) -> Result<(), Status> {
+    if let Err(error) = door.admit(client, frame.requests.len()) {
+        return stream.frame_refused(frame, &error).await;
+    }
+    let is_report = |request: &v1::Request| matches!(request.op, Some(request::Op::ReportRejections(_)));
+    let reports = frame.requests.iter().filter(|request| is_report(request)).count();
+    if reports > 0
+        && let Err(error) = door.admit_reports(client, reports)
+    {
+        let (refused, rest) = frame.requests.into_iter().partition(is_report);
+        frame.requests = rest;
+        let refused = v1::ClientFrame { requests: refused, ..v1::ClientFrame::default() };
+        stream.frame_refused(refused, &error).await?;
+    }
+    stream.frame(frame).await
 }
 
 pub(super) fn unexpected() -> Status {

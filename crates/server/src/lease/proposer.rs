@@ -23,6 +23,7 @@ pub(crate) async fn run(coordinator: Arc<Coordinator>) {
         let now = coordinator.host.clock.now();
         let late = meter.tick(now);
         coordinator.watch_quorum();
+        coordinator.rejections.look(now, &coordinator.metrics);
         if late >= PAUSE_MIN {
             let extended = coordinator.clock.lock().paused(now, late);
             coordinator.metrics.paused(late);

@@ -79,6 +79,18 @@ pub const METRICS: &[(&str, &str, &str)] = &[
     ("palisade_flush_seconds", "seconds", "Time of a durable flush, percentiles of the last 1024"),
     ("palisade_proposals_failed_total", "commands", "Commands of this node that the log did not answer"),
     ("palisade_sequencer_checks_total", "checks", "Claims that this node checked"),
+    (
+        "palisade_resource_rejections_total",
+        "refusals",
+        "What resources refused, as they reported it to this node while it led, by why",
+    ),
+    (
+        "palisade_resource_rejection_gap_entries",
+        "entries",
+        "How far a refused token was below what was accepted, once for each stale holder of a report",
+    ),
+    ("palisade_rejection_storms", "storms", "Stale holders that are refused again and again and do not stop"),
+    ("palisade_rejection_storms_begun_total", "storms", "Storms that began while this node led"),
     ("palisade_streams", "streams", "Open session streams"),
     ("palisade_watch_streams", "streams", "Open watch streams and fence feeds"),
     ("palisade_watch_cuts_total", "streams", "Watch streams that were cut because they were not read"),

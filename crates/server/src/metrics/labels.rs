@@ -228,5 +228,43 @@ label! {
         SetSettings => "set_settings",
         /// Shows them.
         GetSettings => "get_settings",
+        /// A resource tells what it refused.
+        ReportRejections => "report_rejections",
+        /// Lists what resources told.
+        ListRejections => "list_rejections",
+    }
+}
+
+label! {
+    /// Why a resource refused something, as it reported it.
+    RejectionWhy, "why", {
+        /// Stale: below the mark of a newer holder.
+        Mark => "mark",
+        /// Stale: below a floor that the cluster told.
+        Floor => "floor",
+        /// Stale, of a holder that its report had no place for.
+        Unnamed => "unnamed",
+        /// The holder itself no longer believed in its lock.
+        NotHolding => "not_holding",
+        /// It brought no sequencer.
+        NoSequencer => "no_sequencer",
+        /// What it brought is none.
+        Malformed => "malformed",
+        /// The signature is not the key's.
+        Forged => "forged",
+        /// No such key is known there.
+        UnknownKey => "unknown_key",
+        /// Signed for another purpose.
+        WrongPurpose => "wrong_purpose",
+        /// Of another cluster.
+        WrongCluster => "wrong_cluster",
+        /// Of a lock that does not guard the resource.
+        WrongLock => "wrong_lock",
+        /// Of a slot beyond the capacity.
+        WrongSlot => "wrong_slot",
+        /// A shared holder may not write.
+        WrongMode => "wrong_mode",
+        /// The resource could not decide.
+        Undecided => "undecided",
     }
 }

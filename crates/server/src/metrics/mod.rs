@@ -7,6 +7,7 @@
 mod applied;
 mod described;
 mod labels;
+mod rejections;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -27,7 +28,9 @@ use prometheus_client::registry::{Metric, Registry};
 use crate::lease::Extended;
 
 pub use self::described::METRICS;
-pub use self::labels::{CheckResult, Counters, CycleMet, Failure, HoldEnd, How, Label, Op, ReleaseResult};
+pub use self::labels::{
+    CheckResult, Counters, CycleMet, Failure, HoldEnd, How, Label, Op, RejectionWhy, ReleaseResult,
+};
 
 /// `Content-Type` of what `render` returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -59,6 +62,10 @@ pub struct Metrics {
     holder_stolen: Counter<f64, AtomicU64>,
     proposals_failed: Counters<Failure>,
     sequencer_checks: Counters<CheckResult>,
+    rejections: Counters<RejectionWhy>,
+    rejection_gap: Histogram,
+    storms: Gauge,
+    storms_begun: Counter,
     requests: Counters<Op>,
     streams: Gauge,
     watch_streams: Gauge,
@@ -107,6 +114,11 @@ impl Metrics {
             holder_stolen: Counter::default(),
             proposals_failed: Counters::default(),
             sequencer_checks: Counters::default(),
+            rejections: Counters::default(),
+            // One entry to a million.
+            rejection_gap: Histogram::new(exponential_buckets(1.0, 10.0, 7)),
+            storms: Gauge::default(),
+            storms_begun: Counter::default(),
             requests: Counters::default(),
             streams: Gauge::default(),
             watch_streams: Gauge::default(),
@@ -165,6 +177,10 @@ impl Metrics {
         described.register("palisade_flush_seconds", self.flush.clone());
         described.register("palisade_proposals_failed_total", self.proposals_failed.series.clone());
         described.register("palisade_sequencer_checks_total", self.sequencer_checks.series.clone());
+        described.register("palisade_resource_rejections_total", self.rejections.series.clone());
+        described.register("palisade_resource_rejection_gap_entries", self.rejection_gap.clone());
+        described.register("palisade_rejection_storms", self.storms.clone());
+        described.register("palisade_rejection_storms_begun_total", self.storms_begun.clone());
         described.register("palisade_streams", self.streams.clone());
         described.register("palisade_watch_streams", self.watch_streams.clone());
         described.register("palisade_watch_cuts_total", self.watch_cuts.clone());

@@ -246,7 +246,7 @@ impl ErrorName {
                 code: Code::ResourceExhausted,
                 http: 429,
                 exit: 3,
-                meaning: "This client asks more often than this node allows; `limit` has the requests that it may send in a second.",
+                meaning: "This client asks more often than this node allows, or reports more often what its resource refused; `limit` has how many it may send in a second.",
                 advice: "Repeat after `retry_after_ms`. Nothing took effect.",
             },
             Self::WouldDeadlock => Row {

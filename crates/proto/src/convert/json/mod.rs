@@ -6,6 +6,7 @@
 mod answers;
 mod happened;
 mod operators;
+mod rejections;
 
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ use crate::v1::verdict::State;
 pub use self::answers::{grant, problem, queued, took_over};
 pub use self::happened::{audit, entry, event_word, history, hold};
 pub use self::operators::settings;
+pub use self::rejections::{rejection, rejections};
 
 /// A 64-bit number.
 pub fn wide(number: u64) -> Value {
@@ -75,6 +77,7 @@ pub fn lock(view: &v1::LockView) -> Value {
             "baton": payload(&left.baton),
             "token": wide(left.token),
         })).collect::<Vec<_>>(),
+        "rejections": view.rejections.iter().map(rejection).collect::<Vec<_>>(),
         "previous": view.predecessor.as_ref().map(|previous| json!({
             "session": wide(session_of(previous.acquisition.as_ref())),
             "number": wide(number_of(previous.acquisition.as_ref())),

@@ -4,6 +4,7 @@
 mod acquire;
 mod holder;
 mod operator;
+mod rejections;
 mod words;
 
 use serde::Deserialize;
@@ -13,6 +14,7 @@ pub(super) use self::holder::{Downgrade, HandOver, ReportProgress, SetBaton, Set
 pub(super) use self::operator::{
     BreakLock, ConfirmFloor, EndSession, SetCapacity, SetDelayRule, SetSettings,
 };
+pub(super) use self::rejections::{List as ListRejections, Report as ReportRejections};
 pub(super) use self::words::{Bytes, Secret, Wide, hex};
 
 #[derive(Deserialize)]

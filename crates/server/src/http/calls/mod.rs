@@ -4,6 +4,7 @@
 mod holder;
 mod operators;
 mod past;
+mod rejections;
 mod watch;
 
 use std::time::Duration;
@@ -58,6 +59,7 @@ pub(super) fn routes(door: Door) -> Routes {
         .route("/operators/delay_rule", post(operators::set_delay_rule))
         .route("/operators/settings", get(operators::settings).post(operators::set_settings))
         .route("/guards/confirm", post(operators::confirm_floor))
+        .route("/rejections", get(rejections::list).post(rejections::report))
         .route("/status", get(show_status))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)

@@ -8,7 +8,9 @@ use std::fs;
 use super::process::tree;
 
 const FOLDER: &str = "/sys/kernel/tracing";
-const CALLS: [&str; 4] = ["fsync", "fdatasync", "msync", "sync_file_range"];
+const CALLS: [&str; 5] = ["fsync", "fdatasync", "msync", "sync_file_range", "pwritev2"];
+/// Of these only the calls that return durable: a write that is its own flush (`RWF_DSYNC`, `RWF_SYNC`).
+const DURABLE: (&str, &str) = ("pwritev2", "flags & 6");
 /// Of the kernel's buffer, each processor.
 const BUFFER_KB: &str = "16384";
 
@@ -23,7 +25,8 @@ fn switch(on: bool) -> bool {
 pub(super) fn start() -> bool {
     let _ = fs::write(format!("{FOLDER}/buffer_size_kb"), BUFFER_KB);
     let _ = fs::write(format!("{FOLDER}/trace"), "");
-    switch(true)
+    let (call, filter) = DURABLE;
+    fs::write(format!("{FOLDER}/events/syscalls/sys_enter_{call}/filter"), filter).is_ok() && switch(true)
 }
 
 /// The calls of these processes and of all below them since the start, by name.

@@ -46,7 +46,7 @@ fn flushes(line: &Value) -> f64 {
     if line.pointer("/m/flushes_counted") != Some(&Value::Bool(true)) {
         return f64::NAN;
     }
-    let calls = ["sys_fsync", "sys_fdatasync", "sys_msync", "sys_sync_file_range"];
+    let calls = ["sys_fsync", "sys_fdatasync", "sys_msync", "sys_sync_file_range", "sys_pwritev2"];
     calls.iter().filter_map(|call| line["m"]["per_unit"][call].as_f64()).sum()
 }
 

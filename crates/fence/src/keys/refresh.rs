@@ -219,6 +219,7 @@ mod tests {
         assert!(verifier.verify(&text(&known, 34)).is_ok(), "the first one's keys are in force");
         assert_eq!(refresh.fetches(), 2, "a thousand asked, and share the next");
         go.send(()).unwrap();
+        assert!(begins.recv_timeout(Duration::from_millis(100)).is_err(), "nobody has asked since");
     }
 
     #[test]

@@ -33,6 +33,7 @@ nightly:
     cargo deny check licenses bans sources
     just peers
     cargo run --release --locked -- demo
+    cargo run --release --locked -- bench soak --minutes 10
 
 # The load generator beside other services: a workspace of its own, which needs protoc.
 peers:

@@ -43,6 +43,11 @@ pub(crate) struct Leader {
 impl Cluster {
     /// Starts the processes of a cluster called `name`; their data and logs are in `folder`.
     pub(crate) fn start(folder: &Path, name: &str) -> anyhow::Result<Self> {
+        Self::start_with(folder, name, &[])
+    }
+
+    /// The same, each with these flags besides.
+    pub(crate) fn start_with(folder: &Path, name: &str, flags: &[String]) -> anyhow::Result<Self> {
         let address = loopback();
         let ports = ports(address, 2 * NODES)?;
         let (clients, peers) = ports.split_at(NODES);
@@ -51,7 +56,7 @@ impl Cluster {
         let (mut nodes, mut all_arguments) = (Vec::with_capacity(NODES), Vec::with_capacity(NODES));
         for (at, (client, peer)) in clients.iter().zip(peers).enumerate() {
             let node = format!("n{}", at + 1);
-            let arguments = vec![
+            let mut arguments = vec![
                 "serve".to_owned(),
                 format!("--name={node}"),
                 format!("--cluster={name}"),
@@ -60,6 +65,7 @@ impl Cluster {
                 format!("--peer-listen={address}:{peer}"),
                 format!("--data-dir={}", folder.join(&node).display()),
             ];
+            arguments.extend_from_slice(flags);
             nodes.push(Process::start(&node, &arguments, folder, false)?);
             all_arguments.push(arguments);
         }
@@ -118,6 +124,21 @@ impl Cluster {
         self.nodes.remove(at).end(STOP_PATIENCE).await?;
         self.nodes.insert(at, Process::start(name, &self.arguments[at], &self.folder, false)?);
         Ok(())
+    }
+
+    /// The processes, in the order of their names.
+    pub(crate) fn nodes(&self) -> &[Process] {
+        &self.nodes
+    }
+
+    /// Where a node keeps its data.
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// What the nodes say of the cluster and of themselves.
+    pub(crate) async fn status(&self) -> Result<v1::StatusAnswer, CallError> {
+        self.client.status(false).await
     }
 
     /// Processor time that the nodes have used.

@@ -125,6 +125,15 @@ impl Process {
         Some(Duration::from_secs_f64((user + system) as f64 / CPU_TICKS_PER_SECOND))
     }
 
+    /// Memory of its own that is in RAM, in bytes: what it allocated, not what it maps of files; none where `/proc` does
+    /// not say it.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_nonzero())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kib << 10)
+    }
+
     /// Waits for its end, and enforces it after `patience`.
     pub(crate) async fn end(mut self, patience: Duration) -> io::Result<ExitStatus> {
         if let Ok(status) = timeout(patience, self.child.wait()).await {

@@ -153,7 +153,23 @@ fn service_comes_back_when_the_leader_is_killed_stopped_or_ended() {
 
 #[test]
 fn nobody_else_s_nodes_are_killed() {
-    let answer = bench(&["--endpoints", "127.0.0.1:1"], &["failover"]);
-    assert_eq!(answer.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&answer.stderr).contains("leave out --endpoints"));
+    for what in ["failover", "soak"] {
+        let answer = bench(&["--endpoints", "127.0.0.1:1"], &[what]);
+        assert_eq!(answer.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&answer.stderr).contains("leave out --endpoints"));
+    }
+}
+
+#[test]
+fn what_is_done_past_the_peak_is_told_and_idle_sessions_are_kept() {
+    let _turn = Turn::wait();
+    let small = ["--processes", "2", "--tasks", "400", "--idle", "30", "--ttl", "6s"];
+    let document = measured(&[], &[&["overload"], &SHORT[..], &small].concat(), "grants_per_second");
+    assert_granted(&document);
+    assert_eq!(document["sessions_kept"], true, "{document}");
+    let loads = ["256 tasks", "1024 tasks", "4096 tasks", "0.5x", "1x", "1.5x", "2x", "3x"];
+    assert_eq!(labels(&document, "load"), loads);
+    let row = |at: usize| &document["rows"][at];
+    assert!(row(7)["due_per_second"].as_f64().unwrap() > 5.0 * row(3)["due_per_second"].as_f64().unwrap());
+    assert!((0..3).any(|at| row(at)["percent_of_peak"] == 100.0), "{document}");
 }

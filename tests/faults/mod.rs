@@ -16,6 +16,8 @@ mod limits;
 pub(crate) mod load;
 mod long_queue;
 mod one_frame;
+mod overload;
+mod panicked_log;
 mod paused_leader;
 mod power_loss;
 mod repeats;

@@ -8,6 +8,7 @@ use palisade_core::ids::{ClusterName, NodeName};
 use palisade_host::Host;
 use palisade_server::{
     DoorLimits, EngineKind, InitialMember, Node, RejectionLimits, ServerConfig, Storage, Timing, WatchLimits,
+    keep_running,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -205,23 +206,20 @@ pub(crate) async fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
 }
 
 /// Runs until a signal asks for the end, or the node cannot go on.
-async fn until_told(mut node: Node) -> Result<Exit, Failure> {
+async fn until_told(node: Node) -> Result<Exit, Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let told = tokio::select! {
-        failure = node.failed() => Err(failure),
-        _ = terminate.recv() => Ok("SIGTERM"),
-        _ = interrupt.recv() => Ok("SIGINT"),
-    };
-    match told {
-        Ok(signal) => {
-            tracing::info!(signal, "stops");
-            node.stop().await;
-            Ok(Exit::OK)
+    let told = async {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
         }
-        // The log may be in any state: nothing is flushed or handed over, a restart recovers.
-        Err(failure) => Err(failure.into()),
-    }
+    };
+    // A log that failed may be in any state: nothing is flushed or handed over, a restart recovers.
+    let (node, signal) = keep_running(node, told).await?;
+    tracing::info!(signal, "stops");
+    node.stop().await;
+    Ok(Exit::OK)
 }
 
 #[cfg(test)]

@@ -12,6 +12,17 @@ use crate::codec::DecodeError;
 #[error("this node has stopped")]
 pub struct Stopped;
 
+/// Why a replica ended by itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicaFailure {
+    /// The storage failed, or holds what this build cannot apply. Starting again would not help.
+    #[error("{0}")]
+    Storage(String),
+    /// The replicated log panicked. The storage did not fail: it holds what it would hold after `kill -9`.
+    #[error("the replicated log panicked")]
+    Panicked,
+}
+
 /// Why a proposal brought no decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {

@@ -28,13 +28,15 @@ mod three_replicas;
 
 pub use engine::memory::MemoryEngine;
 pub use engine::{Engine, EngineKind, Identity, convert_log, save_identity};
-pub use error::{ConfirmError, FoundError, IdentifyError, OpenError, ProposeError, StartError, Stopped};
+pub use error::{
+    ConfirmError, FoundError, IdentifyError, OpenError, ProposeError, ReplicaFailure, StartError, Stopped,
+};
 pub use flush_meter::{FlushMeter, FlushTimes};
 pub use network::credentials::Credentials;
 pub use network::identify::{Introduction, identify};
 pub use raft_replica::Replica;
 pub use replica::{
-    Decided, Leadership, Observer, Outcome, PeerNode, Proposal, RaftStatus, ReplicaConfig, Role, Sink,
+    Decided, Leadership, Observer, Outcome, PeerNode, Proposal, RaftStatus, ReplicaConfig, Role, Room, Sink,
 };
 pub use runtime::seed_randomness;
 pub use snapshot_store::{FileSnapshots, MemorySnapshots, SnapshotStore};

@@ -147,6 +147,17 @@ pub struct Decided {
     pub renewed: Option<SessionId>,
 }
 
+/// For what the log has room. Who is refused for want of it was never appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// For all.
+    All,
+    /// For what work under way needs to go on and to end.
+    WorkUnderWay,
+    /// For what keeps leases, and what ends them.
+    Leases,
+}
+
 /// Who leads, as this node knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {

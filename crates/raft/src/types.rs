@@ -54,6 +54,7 @@ pub(crate) type Raft = openraft::Raft<Types, StateMachine>;
 pub(crate) type AppendRequest = openraft::raft::AppendEntriesRequest<Types>;
 pub(crate) type AppendResult = openraft::raft::StreamAppendResult<Types>;
 pub(crate) type RpcError = openraft::errors::RPCError<Types>;
+pub(crate) type RaftFailure = openraft::errors::RaftError<Types>;
 pub(crate) type ClientWriteError = openraft::errors::ClientWriteError<Types>;
 
 pub(crate) fn log_id(term: u64, index: u64) -> LogId {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use palisade_raft::{EngineKind, OpenError};
+use palisade_raft::{EngineKind, OpenError, ReplicaFailure};
 
 use crate::config::ConfigError;
 use crate::founding::FoundingError;
@@ -84,7 +84,10 @@ pub enum NodeError {
 pub enum Failure {
     /// Storage or the replicated log failed: the node must not go on.
     #[error("the node stopped itself: {0}")]
-    Replica(String),
+    Replica(ReplicaFailure),
+    /// The log panicked, and the node could not start again from its disk.
+    #[error("the replicated log panicked, and did not start again: {0}")]
+    Restart(String),
     /// It may not be part of the cluster.
     #[error(transparent)]
     Founding(#[from] FoundingError),

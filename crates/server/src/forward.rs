@@ -243,6 +243,8 @@ struct RelayQueue {
 
 #[derive(Default)]
 struct Inner {
+    /// Answers to keepalives go first: a lease is counted from the receipt of its keepalive, whatever waits.
+    renewed: VecDeque<(u64, v1::Renewed)>,
     parts: VecDeque<(u64, Part)>,
     ended: bool,
     waker: Option<Waker>,
@@ -266,8 +268,9 @@ impl RelayQueue {
         let waker = {
             let mut inner = self.inner.lock();
             change(&mut inner);
-            if inner.parts.len() > UNREAD_MAX {
+            if inner.parts.len() + inner.renewed.len() > UNREAD_MAX {
                 inner.parts.clear();
+                inner.renewed.clear();
                 inner.ended = true;
             }
             inner.waker.take()
@@ -280,6 +283,15 @@ impl RelayQueue {
     /// The next frame: as many items in a row as go to one stream.
     fn poll_frame(&self, context: &mut Context<'_>) -> Poll<Option<RelayFrame>> {
         let mut inner = self.inner.lock();
+        let head = matches!(inner.parts.front(), Some((_, Part::Other(What::LeadingTerm(_)))));
+        if !head && let Some((stream, renewed)) = inner.renewed.pop_front() {
+            let frame = v1::ServerFrame { renewed: Some(renewed), ..v1::ServerFrame::default() };
+            return Poll::Ready(Some(RelayFrame {
+                stream,
+                what: Some(What::Server(frame)),
+                ..RelayFrame::default()
+            }));
+        }
         let Some((stream, first)) = inner.parts.pop_front() else {
             if inner.ended {
                 return Poll::Ready(None);
@@ -321,8 +333,7 @@ impl Deliver for RelayedStream {
     }
 
     fn renewed(&self, renewed: v1::Renewed) {
-        let frame = v1::ServerFrame { renewed: Some(renewed), ..v1::ServerFrame::default() };
-        self.queue.push(self.stream, What::Server(frame));
+        self.queue.with(|inner| inner.renewed.push_back((self.stream, renewed)));
     }
 }
 

@@ -21,6 +21,7 @@ mod node;
 mod observer;
 mod rates;
 mod rejections;
+mod restart;
 mod rounds;
 mod signals;
 pub mod signer;
@@ -36,6 +37,7 @@ pub use failure::{Failure, NodeError};
 pub use founding::FoundingError;
 pub use node::Node;
 pub use rejections::RejectionLimits;
+pub use restart::keep_running;
 pub use storage::{Converted, NodeStorage, convert};
 pub use watches::WatchLimits;
 

@@ -61,7 +61,30 @@ impl Node {
 
     /// Starts a node on storage that is open already.
     pub async fn start_on(config: ServerConfig, host: Host, storage: NodeStorage) -> Result<Self, NodeError> {
-        Self::start_watched(config, host, storage, None).await
+        Self::start_watched(config, host, storage, Extras::default()).await
+    }
+
+    /// Starts again from its disk, at the same addresses, after its log panicked: what `kill -9` and a start would do, but
+    /// for the process. Streams end; their clients ask again under the same numbers, here or elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub async fn start_again(self) -> Result<Self, NodeError> {
+        let Self { client_address, peer_address, coordinator, router, replica, mut tasks, listeners, .. } =
+            self;
+        router.end_all(&tonic::Status::unavailable("this node starts again; go to another"));
+        coordinator.watches.stop();
+        listeners.cancel();
+        replica.shutdown().await;
+        tasks.shutdown().await;
+        let mut config = (*coordinator.config).clone();
+        config.listen = client_address.to_string();
+        config.peer_listen = peer_address.to_string();
+        let (host, log_restarts) = (coordinator.host.clone(), coordinator.metrics.log_restarts() + 1);
+        drop((coordinator, router, replica));
+        let storage = NodeStorage::open(&config.storage)?;
+        Self::start_watched(config, host, storage, Extras { tap: None, log_restarts }).await
     }
 
     /// Starts a node whose every applied entry `tap` sees as well, for checks over what happened.
@@ -71,14 +94,14 @@ impl Node {
         storage: NodeStorage,
         tap: Box<dyn Observer>,
     ) -> Result<Self, NodeError> {
-        Self::start_watched(config, host, storage, Some(tap)).await
+        Self::start_watched(config, host, storage, Extras { tap: Some(tap), log_restarts: 0 }).await
     }
 
     async fn start_watched(
         config: ServerConfig,
         host: Host,
         storage: NodeStorage,
-        tap: Option<Box<dyn Observer>>,
+        Extras { tap, log_restarts }: Extras,
     ) -> Result<Self, NodeError> {
         config.check()?;
         let config = Arc::new(config);
@@ -94,6 +117,7 @@ impl Node {
         let advertised = config.advertise.clone().unwrap_or_else(|| client_address.to_string());
 
         let metrics = Arc::new(Metrics::new());
+        metrics.log_restarted(log_restarts);
         let parts = CoordinatorParts {
             config: config.clone(),
             host: host.clone(),
@@ -245,6 +269,11 @@ impl Node {
         &self.replica
     }
 
+    /// Whether a start finds again what it was told.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        matches!(self.coordinator.config.storage, Storage::Disk { .. })
+    }
+
     /// Whether it serves clients, itself or by its relay.
     pub fn is_ready(&self) -> bool {
         http::is_ready(&self.coordinator, &self.router)
@@ -281,6 +310,14 @@ impl Node {
         self.replica.shutdown().await;
         self.tasks.shutdown().await;
     }
+}
+
+/// What a start knows beside configuration and storage.
+#[derive(Default)]
+struct Extras {
+    tap: Option<Box<dyn Observer>>,
+    /// How often this process started it again.
+    log_restarts: u64,
 }
 
 type Failed = watch::Sender<Option<Failure>>;

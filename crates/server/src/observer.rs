@@ -55,7 +55,11 @@ impl Observer for ApplyObserver {
             tap.installed(table);
         }
         self.coordinator.watches.installed(table);
-        // A node that receives snapshots follows, and a follower keeps no waiters and runs no clock.
+        // A node that receives snapshots follows, and a follower keeps no waiters and runs no clock. While it is built, it
+        // reads its own.
+        if self.coordinator.replica().is_some() {
+            self.coordinator.metrics.snapshot_installed();
+        }
         tracing::info!(index = table.header().applied.0, "the table was read from a snapshot");
     }
 }

@@ -38,6 +38,9 @@ pub(crate) fn own(coordinator: &Coordinator, replica: &Replica) -> v1::NodeStatu
         version: env!("CARGO_PKG_VERSION").to_owned(),
         flush_p50_us: status.flush.p50_micros,
         flush_p99_us: status.flush.p99_micros,
+        snapshot: status.snapshot.0,
+        snapshots_installed: coordinator.metrics.snapshots_installed(),
+        log_restarts: coordinator.metrics.log_restarts(),
     }
 }
 

@@ -117,7 +117,7 @@ async fn held(
 }
 
 /// What the sequencer of a grant says.
-fn plain(guard: &LockGuard) -> v1::PlainCheck {
+pub(super) fn plain(guard: &LockGuard) -> v1::PlainCheck {
     let acquisition = guard.acquisition();
     v1::PlainCheck {
         lock: guard.lock().as_str().to_owned(),

@@ -95,7 +95,7 @@ async fn one(
     sessions: u32,
 ) -> Result<Measured<3, 1, 1>, Failure> {
     let began = Instant::now();
-    let streams = open(place, arguments, sessions).await?;
+    let streams = open(place, arguments.streams, arguments.ttl, sessions).await?;
     let open = began.elapsed();
     let shared = Rc::new(Shared::default());
     let running: Vec<JoinHandle<()>> = streams
@@ -142,17 +142,22 @@ async fn one(
 }
 
 /// A client, and its sessions on one stream.
-struct Stream {
-    client: Client,
-    sessions: Rc<Vec<Session>>,
+pub(super) struct Stream {
+    pub(super) client: Client,
+    pub(super) sessions: Rc<Vec<Session>>,
 }
 
 /// All streams at one time.
-async fn open(place: &Place<'_>, arguments: &KeepaliveArgs, total: u32) -> Result<Vec<Stream>, Failure> {
-    let streams = arguments.streams.min(total);
+pub(super) async fn open(
+    place: &Place<'_>,
+    streams: u32,
+    ttl: Duration,
+    total: u32,
+) -> Result<Vec<Stream>, Failure> {
+    let streams = streams.min(total);
     let mut opening = JoinSet::new();
     for stream in 0..streams {
-        let client = place.client(stream as usize, |settings| settings.ttl = arguments.ttl)?;
+        let client = place.client(stream as usize, |settings| settings.ttl = ttl)?;
         let share = total / streams + u32::from(stream < total % streams);
         opening.spawn_local(sessions(client, share as usize));
     }
@@ -176,27 +181,27 @@ async fn sessions(client: Client, share: usize) -> Result<Stream, Failure> {
 
 /// What the tasks of one measurement have in common.
 #[derive(Default)]
-struct Shared {
-    tasks: Tasks,
+pub(super) struct Shared {
+    pub(super) tasks: Tasks,
     /// Keepalives that were asked for, flat out.
     renewed: Cell<u64>,
-    latencies: RefCell<[Latencies; 1]>,
+    pub(super) latencies: RefCell<[Latencies; 1]>,
 }
 
 /// A session, as it is seen from outside.
-struct Seen {
+pub(super) struct Seen {
     session: Session,
     lease: Lease,
-    lost: bool,
+    pub(super) lost: bool,
 }
 
 impl Seen {
-    fn of(session: &Session) -> Self {
+    pub(super) fn of(session: &Session) -> Self {
         Self { session: session.clone(), lease: Lease::default(), lost: false }
     }
 
     /// One that is not believed in any more was not kept, even if it comes back.
-    fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         self.lost |= self.session.state() != SessionState::Active;
         if let Some(left) = self.session.remaining() {
             self.lease.ends(Instant::now() + left);
@@ -236,7 +241,7 @@ async fn watch(seen: &mut [Seen], time: Duration) {
 }
 
 /// The client renews by itself; here one more is asked for now and then, to see how long it takes.
-async fn probes(sessions: Rc<Vec<Session>>, shared: Rc<Shared>) {
+pub(super) async fn probes(sessions: Rc<Vec<Session>>, shared: Rc<Shared>) {
     for session in sessions.iter().cycle() {
         let asked = Instant::now();
         match session.renew_now().await {

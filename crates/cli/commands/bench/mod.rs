@@ -9,9 +9,11 @@ mod failover;
 mod grant;
 mod keepalive;
 mod order;
+mod overload;
 mod pace;
 mod place;
 mod report;
+mod soak;
 mod tasks;
 mod tokens;
 
@@ -43,6 +45,10 @@ enum What {
     Check(check::CheckArgs),
     /// Kill, stop and end the leader under load: how long until the next grant
     Failover(failover::FailoverArgs),
+    /// Ask for more than the cluster can do: what it still does, and whether idle sessions live
+    Overload(overload::OverloadArgs),
+    /// Load for minutes, while followers are killed and held back: is anything lost, and do memory and disk stay flat
+    Soak(soak::SoakArgs),
 }
 
 /// How often, and where to.
@@ -80,5 +86,7 @@ pub(crate) async fn run(globals: &Globals, arguments: &BenchArgs) -> Result<Exit
         What::Keepalive(arguments) => keepalive::run(globals, arguments).await,
         What::Check(arguments) => check::run(globals, arguments).await,
         What::Failover(arguments) => failover::run(globals, arguments).await,
+        What::Overload(arguments) => overload::run(globals, arguments).await,
+        What::Soak(arguments) => soak::run(globals, arguments).await,
     }
 }

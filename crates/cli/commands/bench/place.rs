@@ -14,6 +14,7 @@ use crate::cluster::Cluster;
 use crate::commands::{Failure, client_config};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::process::Process;
 
 /// The cluster that is measured.
 pub(super) struct Place<'a> {
@@ -36,8 +37,20 @@ pub(super) async fn run<const F: usize, const L: usize, const R: usize>(
     each: Option<Duration>,
     measure: impl AsyncFnOnce(&mut Place<'_>) -> Result<Vec<Measured<F, L, R>>, Failure>,
 ) -> Result<Exit, Failure> {
+    run_with(globals, common, &[], shape, each, measure).await
+}
+
+/// The same; nodes of its own are started with more flags.
+pub(super) async fn run_with<const F: usize, const L: usize, const R: usize>(
+    globals: &Globals,
+    common: &Common,
+    flags: &[String],
+    shape: &'static Shape<F, L, R>,
+    each: Option<Duration>,
+    measure: impl AsyncFnOnce(&mut Place<'_>) -> Result<Vec<Measured<F, L, R>>, Failure>,
+) -> Result<Exit, Failure> {
     let files = Files::create(common)?;
-    let mut place = Place::find(globals, common).await?;
+    let mut place = Place::find(globals, common, flags).await?;
     // Tasks share counters without any locking: they all run on this thread.
     let measured = LocalSet::new().run_until(measure(&mut place)).await;
     place.end().await;
@@ -48,7 +61,7 @@ pub(super) async fn run<const F: usize, const L: usize, const R: usize>(
 }
 
 impl<'a> Place<'a> {
-    async fn find(globals: &'a Globals, common: &Common) -> Result<Self, Failure> {
+    async fn find(globals: &'a Globals, common: &Common, flags: &[String]) -> Result<Self, Failure> {
         if !globals.endpoints.is_empty() {
             return Ok(Self { globals, endpoints: globals.endpoints.clone(), own: None });
         }
@@ -56,7 +69,7 @@ impl<'a> Place<'a> {
             Some(folder) => tempfile::tempdir_in(folder),
             None => tempfile::tempdir(),
         }?;
-        let mut cluster = Cluster::start(folder.path(), "bench")?;
+        let mut cluster = Cluster::start_with(folder.path(), "bench", flags)?;
         cluster.ready().await?;
         Ok(Self { globals, endpoints: cluster.endpoints().to_vec(), own: Some((cluster, folder)) })
     }
@@ -64,6 +77,17 @@ impl<'a> Place<'a> {
     /// The cluster, where it is its own.
     pub(super) fn own(&mut self) -> Option<&mut Cluster> {
         self.own.as_mut().map(|(cluster, _)| cluster)
+    }
+
+    /// Where clients reach the nodes.
+    pub(super) fn endpoints(&self) -> &[String] {
+        &self.endpoints
+    }
+
+    /// The most memory of its own that any node has, where they are its own.
+    pub(super) fn memory(&self) -> Option<u64> {
+        let (cluster, _) = self.own.as_ref()?;
+        cluster.nodes().iter().filter_map(Process::memory).max()
     }
 
     /// Processor time of the nodes, where they are its own.

@@ -164,6 +164,7 @@ impl Driver {
     pub(crate) fn new(settings: Arc<Settings>, host: Host, left: Arc<LeftQueue>) -> Self {
         let route = Route::new(settings.endpoints.clone());
         let signals = OwnSignals::new(host.clock.clone());
+        let spread = host.entropy.number();
         Self {
             settings,
             host,
@@ -171,7 +172,7 @@ impl Driver {
             sessions: BTreeMap::new(),
             openings: BTreeMap::new(),
             next_opening: 1,
-            outgoing: Outgoing::new(),
+            outgoing: Outgoing::new(spread),
             route,
             renewals: BTreeMap::new(),
             next_renewal: 1,

@@ -107,18 +107,22 @@ pub(super) struct Outgoing {
     parked: Vec<Op>,
     parked_until: Option<Instant>,
     rest: Duration,
+    /// Spreads rests, so that clients which were refused together do not come back together.
+    spread: u64,
     next_tag: u64,
     window: usize,
 }
 
 impl Outgoing {
-    pub(super) fn new() -> Self {
+    /// `spread`: any number.
+    pub(super) fn new(spread: u64) -> Self {
         Self {
             unsent: VecDeque::new(),
             in_flight: BTreeMap::new(),
             parked: Vec::new(),
             parked_until: None,
             rest: REST_MIN,
+            spread,
             next_tag: 1,
             window: 1,
         }
@@ -170,9 +174,18 @@ impl Outgoing {
     pub(super) fn park(&mut self, op: Op, after: Option<Duration>, now: Instant) {
         self.parked.push(op);
         if self.parked_until.is_none() {
-            self.parked_until = Some(now + after.unwrap_or_default().clamp(self.rest, REST_MAX));
+            self.parked_until =
+                Some(now + self.spread_out(after.unwrap_or_default().clamp(self.rest, REST_MAX)));
             self.rest = (self.rest * 2).min(REST_MAX);
         }
+    }
+
+    /// The whole of `rest` to half as much again.
+    fn spread_out(&mut self, rest: Duration) -> Duration {
+        // The next of a sequence whose high bits are as good as drawn (Knuth's MMIX generator).
+        self.spread =
+            self.spread.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        rest.mul_f64(1.0 + f64::from((self.spread >> 33) as u32) / f64::from(u32::MAX))
     }
 
     /// Repeats what has rested.

@@ -6,6 +6,7 @@
 pub(crate) mod client;
 pub(crate) mod credentials;
 pub(crate) mod identify;
+pub(crate) mod intake;
 mod outbound;
 pub(crate) mod server;
 

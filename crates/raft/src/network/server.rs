@@ -74,6 +74,7 @@ impl Peer for PeerService {
             let append = decode_append(message.body).map_err(undecodable).ok()?;
             Some((append, messages))
         });
+        let appends = self.replica.intake().appends(appends);
         let answers =
             self.replica.raft().stream_append(appends).map(|result| {
                 result.map(|result| Body { body: encode_append_result(&result) }).map_err(stopped)
@@ -103,7 +104,8 @@ impl Peer for PeerService {
         let (head, snapshot) = collect(request.into_inner()).await?;
         let meta = cover_of(&snapshot).map_err(undecodable)?;
         let snapshot = Snapshot { meta, snapshot };
-        answer(&self.replica.raft().install_full_snapshot(head.vote, snapshot).await.map_err(stopped)?)
+        let installed = self.replica.intake().snapshot(self.replica.raft(), head.vote, snapshot).await;
+        answer(&installed.map_err(|why| Status::unavailable(format!("this node has stopped: {why}")))?)
     }
 
     async fn identify(&self, request: Request<IdentifyRequest>) -> Answer<IdentifyAnswer> {

@@ -25,12 +25,13 @@ use tokio::time::Instant;
 use self::admission::Admission;
 use crate::codec::log::{COMMAND_BYTES_MAX, encode_command};
 use crate::engine::Engine;
-use crate::error::{ConfirmError, FoundError, ProposeError, StartError, Stopped};
+use crate::error::{ConfirmError, FoundError, ProposeError, ReplicaFailure, StartError, Stopped};
 use crate::network::credentials::Credentials;
 use crate::network::identify::Introduction;
+use crate::network::intake::Intake;
 use crate::network::server::PeerService;
 use crate::replica::{
-    Decided, Leadership, Observer, Outcome, PeerNode, Proposal, RaftStatus, ReplicaConfig, Role, Sink,
+    Decided, Leadership, Observer, Outcome, PeerNode, Proposal, RaftStatus, ReplicaConfig, Role, Room, Sink,
 };
 use crate::snapshot_store::SnapshotStore;
 use crate::state_machine::Shared;
@@ -56,8 +57,9 @@ struct Inner {
     clock: SharedClock,
     admission: Admission,
     leadership: tokio_watch::Receiver<Leadership>,
-    failed: tokio_watch::Receiver<Option<String>>,
+    failed: tokio_watch::Receiver<Option<ReplicaFailure>>,
     introduction: Mutex<Introduction>,
+    intake: Intake,
     pristine: AtomicBool,
     watcher: Mutex<Option<JoinHandle<()>>>,
 }
@@ -77,6 +79,16 @@ impl Replica {
         observer: Box<dyn Observer>,
     ) -> Result<Self, StartError> {
         start::start(config, host, engine, snapshots, observer).await
+    }
+
+    /// For what the log has room.
+    pub fn room(&self) -> Room {
+        self.inner.admission.room()
+    }
+
+    /// Bytes of commands that wait for their decision.
+    pub fn undecided_bytes(&self) -> usize {
+        self.inner.admission.undecided_bytes()
     }
 
     /// Hands proposals to the log, in order. Waits for room, never for the disk. Each outcome goes to its sink, from
@@ -114,7 +126,7 @@ impl Replica {
     ///
     /// Each says whether the command may have taken effect.
     pub async fn propose(&self, command: Command) -> Result<Decided, ProposeError> {
-        if !self.inner.admission.has_room() {
+        if self.room() == Room::Leases {
             return Err(ProposeError::Overloaded);
         }
         let wall = WallTime(self.inner.clock.wall_micros());
@@ -295,12 +307,16 @@ impl Replica {
         &self.inner.credentials
     }
 
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.inner.intake
+    }
+
     pub(crate) fn raft(&self) -> &Raft {
         &self.inner.raft
     }
 
-    /// Becomes `Some` when the storage or the log has failed: the node must stop, and start again from its disk.
-    pub fn failed(&self) -> tokio_watch::Receiver<Option<String>> {
+    /// Becomes `Some` when the storage or the log has failed: this replica is of no use any more.
+    pub fn failed(&self) -> tokio_watch::Receiver<Option<ReplicaFailure>> {
         self.inner.failed.clone()
     }
 

@@ -19,6 +19,7 @@ use crate::network::Patience;
 use crate::network::client::Peers;
 use crate::network::credentials::Credentials;
 use crate::network::identify::Introduction;
+use crate::network::intake::Intake;
 use crate::replica::{Observer, ReplicaConfig};
 use crate::snapshot_store::SnapshotStore;
 use crate::state_machine::StateMachine;
@@ -69,6 +70,7 @@ pub(super) async fn start(
         leadership,
         failed,
         introduction: Mutex::new(Introduction::default()),
+        intake: Intake::default(),
         pristine: AtomicBool::new(pristine),
         watcher: Mutex::new(Some(watcher)),
     };

@@ -1,5 +1,7 @@
-//! Three replicas that speak over real sockets, in one process; the stories are in `stories`.
+//! Three replicas that speak over real sockets, in one process; the stories are in `stories`. `overtaken` has one, and
+//! plays its leader.
 
+mod overtaken;
 mod stories;
 
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ use tokio::runtime::Runtime;
 use crate::engine::{Engine, EngineKind, Identity, save_identity};
 use crate::{
     ConfirmError, FileSnapshots, Introduction, MemoryEngine, MemorySnapshots, Observer, Outcome, PeerNode,
-    Proposal, ProposeError, Replica, ReplicaConfig, SnapshotStore, StartError, identify,
+    Proposal, ProposeError, Replica, ReplicaConfig, ReplicaFailure, SnapshotStore, StartError, identify,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);

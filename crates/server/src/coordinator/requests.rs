@@ -8,7 +8,7 @@ use palisade_core::reply::{Reply, TookOver};
 use palisade_host::Moment;
 use palisade_proto::convert::{self, BadArgument};
 use palisade_proto::v1::{self, ClientFrame, Request, request, response};
-use palisade_raft::{Decided, Outcome, Proposal, Sink};
+use palisade_raft::{Decided, Outcome, Proposal, Replica, Room, Sink};
 
 use super::{Attachment, Coordinator, operator};
 use crate::error;
@@ -58,6 +58,10 @@ impl Coordinator {
         }
         if !self.has_quorum() {
             return refuse(error::no_quorum());
+        }
+        if !request.op.as_ref().is_none_or(|op| self.has_room_for(op)) {
+            self.metrics.proposal_failed(&error::overloaded().name);
+            return refuse(error::overloaded());
         }
         let tag = request.tag;
         let ask = Ask { tag, session, received, want_sequencer: false, drawn: None, done: None };
@@ -161,6 +165,37 @@ impl Coordinator {
                 let command = convert::holder::report_progress(session, report).map(Command::ReportProgress);
                 self.session_command(to, ask, command)
             }
+        }
+    }
+
+    /// Whether the log takes it now. Past saturation no new work is taken, and what ends work goes on.
+    fn has_room_for(&self, op: &request::Op) -> bool {
+        let room = self.replica().map_or(Room::Leases, Replica::room);
+        match op {
+            request::Op::Open(_) | request::Op::Acquire(_) => room == Room::All,
+            request::Op::Bind(_)
+            | request::Op::Sequencer(_)
+            | request::Op::Check(_)
+            | request::Op::GetLock(_)
+            | request::Op::ListLocks(_)
+            | request::Op::History(_)
+            | request::Op::Audit(_)
+            | request::Op::ListSessions(_)
+            | request::Op::GetSettings(_) => true,
+            request::Op::Close(_)
+            | request::Op::Release(_)
+            | request::Op::Cancel(_)
+            | request::Op::Downgrade(_)
+            | request::Op::HandOver(_)
+            | request::Op::SetMetadata(_)
+            | request::Op::SetBaton(_)
+            | request::Op::ReportProgress(_)
+            | request::Op::ConfirmFloor(_)
+            | request::Op::BreakLock(_)
+            | request::Op::EndSession(_)
+            | request::Op::SetCapacity(_)
+            | request::Op::SetDelayRule(_)
+            | request::Op::SetSettings(_) => room != Room::Leases,
         }
     }
 

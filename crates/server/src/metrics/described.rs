@@ -75,7 +75,22 @@ pub const METRICS: &[(&str, &str, &str)] = &[
     ("palisade_raft_is_leader", "0 or 1", "Whether this node leads"),
     ("palisade_raft_committed_index", "entries", "Index of the last entry known to be committed"),
     ("palisade_raft_applied_index", "entries", "Index of the last applied entry"),
+    (
+        "palisade_proposals_undecided_bytes",
+        "bytes",
+        "Commands of this node that wait for their decision, with what each costs beside",
+    ),
     ("palisade_raft_leader_changes_total", "changes", "Changes of the leader that this node saw"),
+    (
+        "palisade_snapshots_installed_total",
+        "snapshots",
+        "Snapshots of a leader that replaced this node's table",
+    ),
+    (
+        "palisade_log_restarts_total",
+        "restarts",
+        "Panics of the replicated log after which this process started it again from the disk",
+    ),
     ("palisade_flush_seconds", "seconds", "Time of a durable flush, percentiles of the last 1024"),
     ("palisade_proposals_failed_total", "commands", "Commands of this node that the log did not answer"),
     ("palisade_sequencer_checks_total", "checks", "Claims that this node checked"),

@@ -72,6 +72,8 @@ pub struct Metrics {
     watch_cuts: Counter,
     watch_resynchronisations: Counter,
     leader_changes: Counter,
+    snapshots_installed: Counter,
+    log_restarts: Counter,
     sessions: Gauge,
     locks_held: Gauge,
     waiters: Gauge,
@@ -84,6 +86,7 @@ pub struct Metrics {
     is_leader: Gauge,
     committed: Gauge,
     applied: Gauge,
+    undecided_bytes: Gauge,
     flush: Family<[(&'static str, &'static str); 1], Seconds>,
 }
 
@@ -125,6 +128,8 @@ impl Metrics {
             watch_cuts: Counter::default(),
             watch_resynchronisations: Counter::default(),
             leader_changes: Counter::default(),
+            snapshots_installed: Counter::default(),
+            log_restarts: Counter::default(),
             sessions: Gauge::default(),
             locks_held: Gauge::default(),
             waiters: Gauge::default(),
@@ -139,6 +144,7 @@ impl Metrics {
             is_leader: Gauge::default(),
             committed: Gauge::default(),
             applied: Gauge::default(),
+            undecided_bytes: Gauge::default(),
             flush: Family::default(),
         };
         let mut registry = Registry::default();
@@ -173,7 +179,10 @@ impl Metrics {
         described.register("palisade_raft_is_leader", self.is_leader.clone());
         described.register("palisade_raft_committed_index", self.committed.clone());
         described.register("palisade_raft_applied_index", self.applied.clone());
+        described.register("palisade_proposals_undecided_bytes", self.undecided_bytes.clone());
         described.register("palisade_raft_leader_changes_total", self.leader_changes.clone());
+        described.register("palisade_snapshots_installed_total", self.snapshots_installed.clone());
+        described.register("palisade_log_restarts_total", self.log_restarts.clone());
         described.register("palisade_flush_seconds", self.flush.clone());
         described.register("palisade_proposals_failed_total", self.proposals_failed.series.clone());
         described.register("palisade_sequencer_checks_total", self.sequencer_checks.series.clone());
@@ -251,6 +260,26 @@ impl Metrics {
         self.leader_changes.inc();
     }
 
+    /// A leader's snapshot replaced the table.
+    pub fn snapshot_installed(&self) {
+        self.snapshots_installed.inc();
+    }
+
+    /// How often.
+    pub fn snapshots_installed(&self) -> u64 {
+        self.snapshots_installed.get()
+    }
+
+    /// The node started again from its disk, for the last time of so many.
+    pub fn log_restarted(&self, times: u64) {
+        self.log_restarts.inc_by(times);
+    }
+
+    /// How often.
+    pub fn log_restarts(&self) -> u64 {
+        self.log_restarts.get()
+    }
+
     /// Keepalives were proved, so long after the first of them came in.
     pub fn round(&self, took: Duration) {
         self.keepalive_round.observe(took.as_secs_f64());
@@ -281,6 +310,7 @@ impl Metrics {
     /// The text exposition, for `/metrics`.
     pub fn render(&self, replica: &Replica, streams: usize, watch_streams: usize) -> String {
         let status = replica.status();
+        self.undecided_bytes.set(gauge(u64::try_from(replica.undecided_bytes()).unwrap_or(u64::MAX)));
         replica.read(|table| self.look(&status, table));
         self.streams.set(gauge(u64::try_from(streams).unwrap_or(u64::MAX)));
         self.watch_streams.set(gauge(u64::try_from(watch_streams).unwrap_or(u64::MAX)));

@@ -12,6 +12,7 @@ use palisade_proto::raft::v1::{RelayFrame, relay_frame};
 use palisade_proto::v1::{self, ClientFrame};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::{ClientQueue, Deliver};
 use crate::coordinator::{Attachment, Coordinator};
@@ -230,9 +231,12 @@ impl EdgeStream {
                 }
             }
             Route::There(relay) => {
-                let frame = self.relayed(relay_frame::What::Client(frame));
                 // A relay that is gone loses the frame; the route changes, and the client asks again.
-                let _ = relay.frames.send(frame).await;
+                match relay.frames.try_reserve() {
+                    Ok(room) => room.send(self.relayed(relay_frame::What::Client(frame))),
+                    Err(TrySendError::Closed(())) => {}
+                    Err(TrySendError::Full(())) => self.relay_renewal(&relay, frame).await,
+                }
             }
         }
         Ok(())
@@ -253,6 +257,14 @@ impl EdgeStream {
         self.count(requests.len())?;
         self.refuse(requests, error);
         if frame.renew.is_some() { self.frame(frame).await } else { Ok(()) }
+    }
+
+    /// The relay is full. Requests are refused, and a keepalive waits for its place.
+    async fn relay_renewal(&self, relay: &Relay, mut frame: ClientFrame) {
+        self.refuse(std::mem::take(&mut frame.requests), &error::overloaded());
+        if frame.renew.is_some() {
+            let _ = relay.frames.send(self.relayed(relay_frame::What::Client(frame))).await;
+        }
     }
 
     fn count(&self, requests: usize) -> Result<(), tonic::Status> {

@@ -17,6 +17,8 @@ const FRAME_ITEMS_MAX: usize = 1_024;
 const HINTS_MAX: usize = 8_192;
 /// A client that leaves so much unread is cut off.
 const ITEMS_MAX: usize = 1 << 20;
+/// And so many answers to keepalives: one is under way at a time, and repeated now and then.
+const RENEWED_MAX: usize = 1_024;
 
 /// Where answers of one client stream go, here or through the node that relayed it.
 pub(crate) trait Deliver: Send + Sync {
@@ -68,8 +70,10 @@ impl ClientQueue {
         let waker = {
             let mut inner = self.inner.lock();
             change(&mut inner);
-            if inner.items.len() > ITEMS_MAX && inner.ended.is_none() {
+            let unread = inner.items.len() > ITEMS_MAX || inner.renewed.len() > RENEWED_MAX;
+            if unread && inner.ended.is_none() {
                 inner.items.clear();
+                inner.renewed.clear();
                 let words = "the client leaves its answers unread; the stream is cut";
                 inner.ended = Some(tonic::Status::resource_exhausted(words));
             }

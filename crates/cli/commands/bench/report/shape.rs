@@ -34,21 +34,24 @@ pub(in super::super) enum Unit {
     Count,
     PerSecond,
     Seconds,
+    Bytes,
+    Percent,
 }
 
 impl Unit {
     /// For people.
     pub(super) fn text(self, value: f64) -> String {
         match self {
-            Self::Count | Self::PerSecond => format!("{value:.0}"),
+            Self::Count | Self::PerSecond | Self::Percent => format!("{value:.0}"),
             Self::Seconds => format!("{value:.3}"),
+            Self::Bytes => format!("{:.0}", value / f64::from(1 << 20)),
         }
     }
 
     pub(super) fn json(self, value: f64) -> Value {
         match self {
-            Self::Count => (value as u64).into(),
-            Self::PerSecond | Self::Seconds => value.into(),
+            Self::Count | Self::Bytes => (value as u64).into(),
+            Self::PerSecond | Self::Seconds | Self::Percent => value.into(),
         }
     }
 }

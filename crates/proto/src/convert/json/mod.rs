@@ -199,6 +199,9 @@ pub fn status(status: &v1::StatusAnswer) -> Value {
             "version": node.version,
             "flush_p50_us": wide(node.flush_p50_us),
             "flush_p99_us": wide(node.flush_p99_us),
+            "snapshot": wide(node.snapshot),
+            "snapshots_installed": wide(node.snapshots_installed),
+            "log_restarts": wide(node.log_restarts),
         })
     });
     json!({

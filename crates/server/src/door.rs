@@ -22,6 +22,8 @@ pub(crate) struct Door {
     pub(crate) replica: Replica,
     /// Single calls in progress.
     pub(crate) calls: Arc<Semaphore>,
+    /// Single keepalives in progress: waits that take all the calls there may be take none of these.
+    pub(crate) keepalives: Arc<Semaphore>,
     /// How often each client may ask.
     pub(crate) rates: Arc<Rates>,
     /// How often each may report what a resource refused.

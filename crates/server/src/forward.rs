@@ -216,7 +216,7 @@ impl Link {
     fn attachment(&mut self, stream: u64, principal: &str, single: bool) -> Arc<Attachment> {
         let known = self.streams.entry(stream).or_insert_with(|| {
             let principal = Principal::new(principal).unwrap_or_else(|_| Principal::anonymous());
-            let to: Arc<dyn Deliver> = Arc::new(RelayedStream { stream, queue: self.queue.clone() });
+            let to: Arc<dyn Deliver> = Arc::new(RelayedStream { stream, single, queue: self.queue.clone() });
             let attachment = Attachment::new(to, principal, single);
             self.coordinator.attach(&attachment);
             attachment
@@ -320,6 +320,7 @@ impl RelayQueue {
 /// A client stream of a follower, as the leader answers it.
 struct RelayedStream {
     stream: u64,
+    single: bool,
     queue: Arc<RelayQueue>,
 }
 
@@ -333,6 +334,11 @@ impl Deliver for RelayedStream {
     }
 
     fn renewed(&self, renewed: v1::Renewed) {
+        if self.single {
+            // Its caller hears first why it could not be bound.
+            let frame = v1::ServerFrame { renewed: Some(renewed), ..v1::ServerFrame::default() };
+            return self.queue.push(self.stream, What::Server(frame));
+        }
         self.queue.with(|inner| inner.renewed.push_back((self.stream, renewed)));
     }
 }

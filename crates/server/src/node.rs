@@ -187,6 +187,7 @@ impl Node {
             router: self.router.clone(),
             replica: self.replica.clone(),
             calls: Arc::new(Semaphore::new(limits.calls_max)),
+            keepalives: Arc::new(Semaphore::new(limits.calls_max)),
             rates: Arc::new(Rates::new(limits.client_requests_per_second)),
             reports: Arc::new(Rates::new(limits.reports_per_second)),
         };

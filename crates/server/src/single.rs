@@ -254,7 +254,7 @@ pub(crate) async fn check(door: &Door, check: v1::Check) -> Result<v1::CheckAnsw
 ///
 /// That it ended, or that nothing was proved.
 pub(crate) async fn keep_alive(door: &Door, session: u64, secret: Vec<u8>) -> Result<v1::Renewed, v1::Error> {
-    let _permit = door.calls.try_acquire().map_err(|_| error::overloaded())?;
+    let _permit = door.keepalives.try_acquire().map_err(|_| error::overloaded())?;
     session_from(session)?;
     let stream = door.router.open(&door.coordinator, door.principal(), true);
     let unknown = error::no_quorum;

@@ -259,10 +259,13 @@ impl EdgeStream {
         if frame.renew.is_some() { self.frame(frame).await } else { Ok(()) }
     }
 
-    /// The relay is full. Requests are refused, and a keepalive waits for its place.
+    /// The relay is full. Requests are refused; a keepalive, and the binding that it needs, wait for their place.
     async fn relay_renewal(&self, relay: &Relay, mut frame: ClientFrame) {
-        self.refuse(std::mem::take(&mut frame.requests), &error::overloaded());
-        if frame.renew.is_some() {
+        let binds = |request: &v1::Request| matches!(request.op, Some(v1::request::Op::Bind(_)));
+        let (binding, refused) = std::mem::take(&mut frame.requests).into_iter().partition(binds);
+        self.refuse(refused, &error::overloaded());
+        frame.requests = binding;
+        if frame.renew.is_some() || !frame.requests.is_empty() {
             let _ = relay.frames.send(self.relayed(relay_frame::What::Client(frame))).await;
         }
     }

@@ -164,7 +164,9 @@ fn nobody_else_s_nodes_are_killed() {
 fn what_is_done_past_the_peak_is_told_and_idle_sessions_are_kept() {
     let _turn = Turn::wait();
     let small = ["--processes", "2", "--tasks", "400", "--idle", "30", "--ttl", "6s"];
-    let document = measured(&[], &[&["overload"], &SHORT[..], &small].concat(), "grants_per_second");
+    let answer = bench(&[], &[&["overload"], &SHORT[..], &small].concat());
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    let document: Value = serde_json::from_slice(&answer.stdout).unwrap();
     assert_granted(&document);
     assert_eq!(document["sessions_kept"], true, "{document}");
     let loads = ["256 tasks", "1024 tasks", "4096 tasks", "0.5x", "1x", "1.5x", "2x", "3x"];

@@ -19,8 +19,9 @@ const ROOM_BYTES: usize = 64 << 20;
 const LEASES_BYTES: usize = ROOM_BYTES / 64;
 /// Undecided bytes above which no new work is taken: some 6,000 commands.
 const NEW_WORK_BYTES: usize = 4 << 20;
-/// None is taken above this either, while decisions take longer than [`NEW_WORK_WAIT`]: some 1,500 commands.
-const NEW_WORK_BYTES_SLOW: usize = 1 << 20;
+/// None is taken above this either, while decisions take longer than [`NEW_WORK_WAIT`]: some 200 commands, still a group
+/// for each flush.
+const NEW_WORK_BYTES_SLOW: usize = 128 << 10;
 /// Half of an election timeout by default: a keepalive's proof, which may take a whole one, stays in time.
 const NEW_WORK_WAIT: Duration = Duration::from_millis(300);
 /// What an undecided command costs beside its own bytes.

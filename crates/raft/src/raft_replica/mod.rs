@@ -39,6 +39,9 @@ use crate::types::{EncodedCommand, Raft, SinkResponder};
 
 /// How long [`Replica::propose`] waits for a decision. A command that is older is as good as lost to its caller.
 const PROPOSE_WAIT: Duration = Duration::from_secs(10);
+/// Beside the wait for a proof of leadership, how many times as long its read index may take to be applied: a queue that
+/// is long is no lost quorum.
+const APPLY_WAITS: u32 = 4;
 /// How long openraft may take to stop.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(5);
 
@@ -154,7 +157,8 @@ impl Replica {
     ///
     /// # Errors
     ///
-    /// When this node does not lead, or the proof did not come within `wait`.
+    /// When this node does not lead, or the proof did not come within `wait`, or its read index was not applied within
+    /// four times as long.
     pub async fn confirm_leadership(&self, wait: Duration) -> Result<LogIndex, ConfirmError> {
         let until = Instant::now() + wait;
         let option = LinearizerOption::from(ReadPolicy::ReadIndex).with_wait_timeout(wait);
@@ -170,7 +174,7 @@ impl Replica {
             Err(RaftError::Fatal(_)) => return Err(Stopped.into()),
         };
         let mut applied = self.inner.shared.applied.subscribe();
-        match tokio::time::timeout_at(until, applied.wait_for(|applied| *applied >= index)).await {
+        match tokio::time::timeout(wait * APPLY_WAITS, applied.wait_for(|applied| *applied >= index)).await {
             Ok(Ok(_)) => Ok(LogIndex(index)),
             Ok(Err(_)) => Err(Stopped.into()),
             Err(_) => Err(ConfirmError::NoQuorum),

@@ -1,5 +1,5 @@
-//! More is asked than the cluster can do: what waits is bounded, what is refused took no effect, and nobody who lives loses
-//! a session.
+//! More is asked than the cluster can do: what waits is bounded, each request is decided in the end, and nobody who lives
+//! loses a session.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,13 +19,15 @@ const CYCLES: usize = 3;
 /// Idle sessions at each node.
 const IDLE: usize = 20;
 const IDLE_TTL: Duration = Duration::from_secs(10);
-/// For one request of the flood: it is refused again and again, on a machine that may be busy with other tests.
+/// For one request of the flood: it may be refused again and again, on a machine that may be busy with other tests.
 const FLOOD_PATIENCE: Duration = Duration::from_secs(60);
+/// What waits when there is a queue: some 200 commands.
+const QUEUE_BYTES: u64 = 128 << 10;
 /// All that a node lets wait for the log.
 const UNDECIDED_BYTES_MAX: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_is_refused_in_part_and_costs_no_session() {
+async fn a_flood_costs_no_session_and_what_waits_is_bounded() {
     let live = Live::start(3).await;
     let at = |node: usize, ttl| {
         let mut settings = ClientConfig::new(live.cluster.endpoints());
@@ -67,13 +69,10 @@ async fn a_flood_is_refused_in_part_and_costs_no_session() {
     };
     let (most, ()) = tokio::join!(watched, flooded);
 
-    assert!(most < UNDECIDED_BYTES_MAX, "{most} bytes");
-    let mut refused = 0;
+    assert!((QUEUE_BYTES..UNDECIDED_BYTES_MAX).contains(&most), "{most} bytes waited at most");
     for node in 0..3 {
-        refused += metric(&live, node, "palisade_proposals_failed_total{why=\"overloaded\"}").await;
         assert_eq!(metric(&live, node, "palisade_session_expirations_total").await, 0);
     }
-    assert!(refused > 0, "it was no flood: {most} bytes waited at most");
     let session = clients[0].open_session().await.unwrap();
     hold(&session, "afterwards").await.release().await.unwrap();
     for client in clients {

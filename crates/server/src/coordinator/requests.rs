@@ -59,7 +59,8 @@ impl Coordinator {
         if !self.has_quorum() {
             return refuse(error::no_quorum());
         }
-        if !request.op.as_ref().is_none_or(|op| self.has_room_for(op)) {
+        let room = self.replica().map_or(Room::Leases, Replica::room);
+        if request.op.as_ref().is_some_and(|op| !takes(room, op)) {
             self.metrics.proposal_failed(&error::overloaded().name);
             return refuse(error::overloaded());
         }
@@ -165,37 +166,6 @@ impl Coordinator {
                 let command = convert::holder::report_progress(session, report).map(Command::ReportProgress);
                 self.session_command(to, ask, command)
             }
-        }
-    }
-
-    /// Whether the log takes it now. Past saturation no new work is taken, and what ends work goes on.
-    fn has_room_for(&self, op: &request::Op) -> bool {
-        let room = self.replica().map_or(Room::Leases, Replica::room);
-        match op {
-            request::Op::Open(_) | request::Op::Acquire(_) => room == Room::All,
-            request::Op::Bind(_)
-            | request::Op::Sequencer(_)
-            | request::Op::Check(_)
-            | request::Op::GetLock(_)
-            | request::Op::ListLocks(_)
-            | request::Op::History(_)
-            | request::Op::Audit(_)
-            | request::Op::ListSessions(_)
-            | request::Op::GetSettings(_) => true,
-            request::Op::Close(_)
-            | request::Op::Release(_)
-            | request::Op::Cancel(_)
-            | request::Op::Downgrade(_)
-            | request::Op::HandOver(_)
-            | request::Op::SetMetadata(_)
-            | request::Op::SetBaton(_)
-            | request::Op::ReportProgress(_)
-            | request::Op::ConfirmFloor(_)
-            | request::Op::BreakLock(_)
-            | request::Op::EndSession(_)
-            | request::Op::SetCapacity(_)
-            | request::Op::SetDelayRule(_)
-            | request::Op::SetSettings(_) => room != Room::Leases,
         }
     }
 
@@ -388,5 +358,52 @@ fn op_name(op: &request::Op) -> &'static str {
         request::Op::GetSettings(_) => "get_settings",
         request::Op::ReportRejections(_) => "report_rejections",
         request::Op::ListRejections(_) => "list_rejections",
+    }
+}
+
+/// Whether the log takes it now. Past saturation no new work is taken, and what ends work goes on.
+fn takes(room: Room, op: &request::Op) -> bool {
+    match op {
+        request::Op::Open(_) | request::Op::Acquire(_) => room == Room::All,
+        request::Op::Bind(_)
+        | request::Op::Sequencer(_)
+        | request::Op::Check(_)
+        | request::Op::GetLock(_)
+        | request::Op::ListLocks(_)
+        | request::Op::History(_)
+        | request::Op::Audit(_)
+        | request::Op::ListSessions(_)
+        | request::Op::GetSettings(_) => true,
+        request::Op::Close(_)
+        | request::Op::Release(_)
+        | request::Op::Cancel(_)
+        | request::Op::Downgrade(_)
+        | request::Op::HandOver(_)
+        | request::Op::SetMetadata(_)
+        | request::Op::SetBaton(_)
+        | request::Op::ReportProgress(_)
+        | request::Op::ConfirmFloor(_)
+        | request::Op::BreakLock(_)
+        | request::Op::EndSession(_)
+        | request::Op::SetCapacity(_)
+        | request::Op::SetDelayRule(_)
+        | request::Op::SetSettings(_) => room != Room::Leases,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn past_saturation_work_ends_and_none_begins() {
+        let acquire = request::Op::Acquire(v1::Acquire::default());
+        let open = request::Op::Open(v1::OpenSession::default());
+        let release = request::Op::Release(v1::Release::default());
+        let check = request::Op::Check(v1::Check::default());
+        let taken = |room| [&acquire, &open, &release, &check].map(|op| takes(room, op));
+        assert_eq!(taken(Room::All), [true; 4]);
+        assert_eq!(taken(Room::WorkUnderWay), [false, false, true, true]);
+        assert_eq!(taken(Room::Leases), [false, false, false, true]);
     }
 }

@@ -13,6 +13,7 @@ mod reads;
 mod rejections;
 mod renew;
 mod requests;
+mod room;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

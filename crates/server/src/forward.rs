@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use palisade_core::command::PublishKey;
-use palisade_core::ids::{KeyId, NodeId, Principal};
+use palisade_core::ids::{KeyId, NodeId, Principal, Term};
 use palisade_proto::raft::v1::relay_client::RelayClient;
 use palisade_proto::raft::v1::relay_frame::What;
 use palisade_proto::raft::v1::relay_server;
@@ -34,6 +34,8 @@ const FRAME_ITEMS_MAX: usize = 1_024;
 const UNREAD_MAX: usize = 1 << 20;
 /// The leader must say within this time that it serves.
 const LEADING_WAIT: Duration = Duration::from_secs(2);
+/// How long a node lets a follower wait until it serves; the follower's own patience is longer.
+const SERVING_WAIT: Duration = Duration::from_secs(1);
 /// Between two attempts to reach the leader.
 const RETRY: Duration = Duration::from_millis(50);
 /// A silent connection is found dead within twice this.
@@ -52,11 +54,17 @@ pub(crate) async fn follow(
         let members = replica.members();
         let peer = members.into_iter().find(|(id, _, _)| *id == leader).map(|(_, peer, _)| peer);
         if let Some(peer) = peer {
-            let info = LeaderInfo { node: leader, name: peer.name, client_address: peer.client_address };
+            let info = LeaderInfo {
+                node: leader,
+                name: peer.name,
+                client_address: peer.client_address,
+                ..LeaderInfo::default()
+            };
             if let Err(why) = relay(coordinator, router, replica, leader, &peer.peer_address, info).await {
                 tracing::debug!(%why, leader = leader.0, "the relay to the leader ended");
             }
             router.set(coordinator, Route::Nowhere, LeaderInfo::default());
+            replica.leader_lost(leader).await;
         }
         tokio::time::sleep(RETRY).await;
     }
@@ -88,15 +96,15 @@ async fn relay(
     let opened = async {
         let mut answers = client.link(request).await?.into_inner();
         match answers.next().await.transpose()?.and_then(|frame| frame.what) {
-            Some(What::LeadingTerm(_)) => Ok(answers),
+            Some(What::LeadingTerm(term)) => Ok((answers, Term(term))),
             _ => Err(Status::unavailable("the node does not lead")),
         }
     };
-    let mut answers = match tokio::time::timeout(LEADING_WAIT, opened).await {
-        Ok(answers) => answers?,
+    let (mut answers, term) = match tokio::time::timeout(LEADING_WAIT, opened).await {
+        Ok(opened) => opened?,
         Err(_) => return Err(Status::deadline_exceeded("the leader does not serve yet")),
     };
-    router.set(coordinator, Route::There(Relay { frames }), info);
+    router.set(coordinator, Route::There(Relay { frames }), LeaderInfo { term, ..info });
     while let Some(frame) = answers.next().await {
         let frame = frame?;
         match frame.what {
@@ -120,7 +128,8 @@ impl relay_server::Relay for RelayService {
 
     async fn link(&self, request: Request<Streaming<RelayFrame>>) -> Result<Response<RelayAnswers>, Status> {
         let from = self.replica.credentials().admit(request.metadata())?;
-        let Some(serving) = self.coordinator.serving() else {
+        // A follower hears of a new leader before that one serves: it waits here, and is answered the moment it does.
+        let Ok(serving) = tokio::time::timeout(SERVING_WAIT, self.coordinator.starts_serving()).await else {
             return Err(Status::unavailable("this node does not lead, or does not serve yet"));
         };
         let queue = Arc::new(RelayQueue::default());

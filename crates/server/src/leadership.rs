@@ -17,8 +17,10 @@ use crate::coordinator::Coordinator;
 use crate::forward;
 use crate::stream::{LeaderInfo, Route, Router};
 
-/// Between two attempts at what must happen.
-const RETRY: Duration = Duration::from_millis(50);
+/// Between the first two attempts at what must happen; each rest is twice the one before.
+const RETRY_MIN: Duration = Duration::from_millis(5);
+/// Longest.
+const RETRY_MAX: Duration = Duration::from_millis(50);
 
 /// Follows the leadership for ever.
 pub(crate) async fn run(coordinator: Arc<Coordinator>, router: Arc<Router>, replica: Replica) {
@@ -71,20 +73,22 @@ async fn lead(coordinator: &Arc<Coordinator>, router: &Arc<Router>, replica: &Re
     if !coordinator.serve(term) {
         return;
     }
-    let own = leader_info(replica, coordinator.node);
+    let own = leader_info(replica, coordinator.node, term);
     tracing::info!(node = %coordinator.config.name, term = term.0, "leads and serves");
     router.set(coordinator, Route::Here, own);
 }
 
 /// Proposes until it is decided. Ends with the term: the caller drops it when leadership changes.
 async fn insist(replica: &Replica, command: impl Fn() -> Command) {
+    let mut rest = RETRY_MIN;
     loop {
         match replica.propose(command()).await {
             Ok(_) => return,
             Err(ProposeError::Stopped(_)) => std::future::pending().await,
             Err(why) => tracing::debug!(%why, "proposed again"),
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(rest).await;
+        rest = (rest * 2).min(RETRY_MAX);
     }
 }
 
@@ -116,9 +120,9 @@ fn found(coordinator: &Coordinator, replica: &Replica) -> Found {
 }
 
 /// Who a node is, as clients are told.
-pub(crate) fn leader_info(replica: &Replica, node: NodeId) -> LeaderInfo {
+fn leader_info(replica: &Replica, node: NodeId, term: Term) -> LeaderInfo {
     let members = replica.members();
     let peer = members.into_iter().find(|(id, _, _)| *id == node).map(|(_, peer, _)| peer);
     let PeerNode { name, client_address, .. } = peer.unwrap_or_default();
-    LeaderInfo { node, name, client_address }
+    LeaderInfo { node, name, client_address, term }
 }

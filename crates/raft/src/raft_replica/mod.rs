@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 mod start;
+mod succession;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use openraft::{Instant as _, LinearizerOption, ReadPolicy, ServerState};
 use palisade_core::command::{Command, Envelope};
 use palisade_core::ids::{LogIndex, NodeId, Term, WallTime};
 use palisade_core::table::LockTable;
-use palisade_host::{Host, SharedClock};
+use palisade_host::{Host, SharedClock, SharedNet};
 use palisade_proto::raft::v1::peer_server::{Peer, PeerServer};
 use parking_lot::Mutex;
 use tokio::sync::watch as tokio_watch;
@@ -58,6 +59,8 @@ struct Inner {
     credentials: Arc<Credentials>,
     node: NodeId,
     clock: SharedClock,
+    net: SharedNet,
+    election_max: Duration,
     admission: Admission,
     leadership: tokio_watch::Receiver<Leadership>,
     failed: tokio_watch::Receiver<Option<ReplicaFailure>>,
@@ -270,26 +273,6 @@ impl Replica {
             && metrics.vote.leader_id().term == 0;
         self.inner.pristine.store(pristine, Ordering::Relaxed);
         pristine
-    }
-
-    /// Moves the lead to the voter whose log is the longest, for a stop without a gap. Says whether this node stopped
-    /// leading within `wait`.
-    pub async fn transfer_leadership(&self, wait: Duration) -> bool {
-        let Some(to) = self.best_successor() else { return false };
-        if self.inner.raft.trigger().transfer_leader(to).await.is_err() {
-            return false;
-        }
-        let mut leadership = self.inner.leadership.clone();
-        let moved = leadership.wait_for(|leadership| !leadership.leads);
-        matches!(tokio::time::timeout(wait, moved).await, Ok(Ok(_)))
-    }
-
-    fn best_successor(&self) -> Option<u64> {
-        let metrics = self.inner.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let matched = metrics.replication.as_ref()?;
-        let others = metrics.membership_config.voter_ids().filter(|id| *id != self.inner.node.0);
-        others.max_by_key(|id| matched.get(id).copied().flatten())
     }
 
     /// Answers peers. Mounted on the peer listener.

@@ -66,6 +66,8 @@ pub(super) async fn start(
         credentials,
         node: config.node,
         clock: host.clock,
+        net: host.net,
+        election_max: config.election_max,
         admission: Admission::new(),
         leadership,
         failed,

@@ -136,6 +136,19 @@ impl Coordinator {
         *self.serving.borrow()
     }
 
+    /// Returns once this node serves.
+    pub(crate) async fn starts_serving(&self) -> Serving {
+        let mut changes = self.serving.subscribe();
+        loop {
+            if let Some(serving) = *changes.borrow_and_update() {
+                return serving;
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// Returns when this node no longer serves as it did.
     pub(crate) async fn stopped_serving(&self, from: Serving) {
         let mut changes = self.serving.subscribe();

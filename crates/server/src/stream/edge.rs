@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use palisade_core::ids::{NodeId, Principal};
+use palisade_core::ids::{NodeId, Principal, Term};
 use palisade_proto::raft::v1::{RelayFrame, relay_frame};
 use palisade_proto::v1::{self, ClientFrame};
 use parking_lot::{Mutex, RwLock};
@@ -41,6 +41,8 @@ pub(crate) struct LeaderInfo {
     pub(crate) node: NodeId,
     pub(crate) name: String,
     pub(crate) client_address: String,
+    /// In which it serves.
+    pub(crate) term: Term,
 }
 
 struct Current {
@@ -142,6 +144,7 @@ impl Current {
             name: self.leader.name.clone(),
             client_address: self.leader.client_address.clone(),
             here: matches!(self.route, Route::Here),
+            term: self.leader.term.0,
         }
     }
 }

@@ -29,6 +29,8 @@ impl Driver {
                 None => {}
             }
         }
+        let unanswered = self.outgoing.has_unanswered() || !self.renewals.is_empty();
+        self.unanswered_since = unanswered.then_some(now);
     }
 
     fn response(&mut self, response: v1::Response, now: Instant) {

@@ -16,14 +16,16 @@ use crate::error::LostReason;
 
 impl Driver {
     /// A stream was opened and announced itself.
-    pub(super) fn started(&mut self, first: &v1::ServerFrame) {
-        self.outgoing.set_window(first.window);
+    pub(super) fn started(&mut self, window: u32) {
+        self.leader_term = 0;
+        self.outgoing.set_window(window);
         self.bind_all();
     }
 
     /// The stream is gone, or what was said on it counts no more.
     pub(super) fn unbind(&mut self) {
         self.generation = None;
+        self.unanswered_since = None;
         self.outgoing.reset();
         for record in self.sessions.values_mut() {
             record.bound = false;
@@ -68,6 +70,9 @@ impl Driver {
     pub(super) fn leader_is(&mut self, leader: &v1::Leader) {
         let now = Instant::now();
         let known = leader.here || !leader.client_address.is_empty();
+        if known {
+            self.leader_term = leader.term;
+        }
         self.route.heard_of_leader(known, now);
         let elsewhere = known && !leader.here && self.settings.follow_leader;
         if elsewhere && self.route.follow(&leader.client_address, now) {

@@ -124,7 +124,26 @@ impl Route {
     }
 
     pub(super) fn connect(&self, host: &Host, keepalive: Duration) -> Link {
-        Link::Connecting(Box::pin(open(host.clone(), self.address().to_owned(), keepalive)))
+        Self::connect_to(self.address(), host, keepalive)
+    }
+
+    pub(super) fn connect_to(address: &str, host: &Host, keepalive: Duration) -> Link {
+        Link::Connecting(Box::pin(open(host.clone(), address.to_owned(), keepalive)))
+    }
+
+    /// One of the other nodes of the list, in turn.
+    pub(super) fn other(&self, at: usize) -> Option<&str> {
+        let others = || self.endpoints.iter().filter(|endpoint| *endpoint != self.address());
+        let count = others().count();
+        others().nth(at.checked_rem(count)?).map(String::as_str)
+    }
+
+    /// The stream is with another node of the list now; the one before is left alone for a while.
+    pub(super) fn adopted(&mut self, address: &str, now: Instant) {
+        self.avoided = Some((self.address().to_owned(), now + AVOID));
+        self.leader = None;
+        self.leaderless = None;
+        self.at = self.endpoints.iter().position(|endpoint| endpoint == address).unwrap_or(self.at);
     }
 
     /// The next attempt goes elsewhere, after a rest that grows. `share` is random, from 0 to 1.

@@ -5,11 +5,13 @@
 //! memory of one session, [`link`] the connection; [`requests`] turns commands into requests, [`answers`] takes what
 //! comes back, [`grants`] what is queued and granted, [`holding`] and [`changes`] what becomes of it; [`opening`] begins
 //! sessions; [`binding`] starts over
-//! on a new stream or under a new leader, [`upkeep`] is what time asks for.
+//! on a new stream or under a new leader, [`elsewhere`] finds that leader when the present one is silent, [`upkeep`] is what
+//! time asks for.
 
 mod answers;
 mod binding;
 mod changes;
+mod elsewhere;
 mod grants;
 mod holding;
 mod link;
@@ -38,6 +40,7 @@ use crate::session::{SessionHandle, SessionShared};
 use crate::spec::AcquireSpec;
 use crate::state_file::Secret;
 
+use self::elsewhere::Elsewhere;
 use self::link::{Happened, Link, Route};
 use self::outgoing::Outgoing;
 use self::record::{Opening, SessionRecord};
@@ -141,6 +144,12 @@ pub(crate) struct Driver {
     renew_wanted: bool,
     /// Of the last leader frame of this stream.
     generation: Option<u64>,
+    /// Of the last leader that this stream named.
+    leader_term: u64,
+    /// Since when a stream is being opened, or something is unanswered and nothing came.
+    unanswered_since: Option<Instant>,
+    /// Random, from 0 to 1, so that clients do not all lose patience at once.
+    phase: f64,
     /// What went wrong last, for those who are told that nothing could be decided.
     last_trouble: String,
     pauses: PauseMeter,
@@ -150,6 +159,16 @@ pub(crate) struct Driver {
     /// Everything is being closed, until then at the latest.
     ending: Option<Instant>,
     shutdowns: Vec<oneshot::Sender<()>>,
+}
+
+/// What the task did, or has to look at, in one turn.
+enum Next {
+    Done,
+    Ticked,
+    /// To the client's own connection.
+    Here(Happened),
+    /// To the one that is only asked who leads.
+    Elsewhere(Happened),
 }
 
 /// Why a working stream is left.
@@ -165,6 +184,7 @@ impl Driver {
         let route = Route::new(settings.endpoints.clone());
         let signals = OwnSignals::new(host.clock.clone());
         let spread = host.entropy.number();
+        let phase = share(&host);
         Self {
             settings,
             host,
@@ -178,6 +198,9 @@ impl Driver {
             next_renewal: 1,
             renew_wanted: false,
             generation: None,
+            leader_term: 0,
+            unanswered_since: None,
+            phase,
             last_trouble: "no node was reached yet".to_owned(),
             pauses: PauseMeter::new(TICK),
             signals,
@@ -192,37 +215,45 @@ impl Driver {
         let left = self.left.clone();
         let mut batch = Vec::with_capacity(BATCH_MAX);
         let mut link = self.connect();
+        let mut elsewhere = Elsewhere::new(self.phase);
         let mut outbound: Option<mpsc::Sender<v1::ClientFrame>> = None;
         let mut asked = true;
         let timer = sleep(TICK);
         tokio::pin!(timer);
         while !self.ended() {
             let sendable = self.renew_wanted || self.outgoing.sendable();
-            let happened = tokio::select! {
+            let next = tokio::select! {
                 biased;
                 () = &mut timer => {
                     self.tick(outbound.is_some());
                     timer.as_mut().reset(Instant::now() + TICK);
-                    None
+                    Next::Ticked
                 }
                 () = left.arrived() => {
                     self.collect_left();
-                    None
+                    Next::Done
                 }
-                happened = link.next() => Some(happened),
+                happened = link.next() => Next::Here(happened),
+                happened = elsewhere.next() => Next::Elsewhere(happened),
                 taken = commands.recv_many(&mut batch, BATCH_MAX), if asked && self.outgoing.has_room() => {
                     asked = taken > 0;
                     self.take(&mut batch);
-                    None
+                    Next::Done
                 }
                 // Last, so that everything that is ready goes into one frame.
                 room = room(outbound.as_ref()), if sendable => {
                     self.send(room.ok());
-                    None
+                    Next::Done
                 }
             };
-            if let Some(happened) = happened {
-                self.linked(happened, &mut link, &mut outbound);
+            match next {
+                Next::Done => {}
+                Next::Here(happened) => self.linked(happened, &mut link, &mut outbound),
+                Next::Ticked => self.look_elsewhere(&mut elsewhere, &mut link, &mut outbound),
+                Next::Elsewhere(happened) => {
+                    elsewhere.happened(happened, self.share());
+                    self.move_to_newer(&mut elsewhere, &mut link, &mut outbound);
+                }
             }
             self.leave_if_asked(&mut link, &mut outbound);
         }
@@ -244,6 +275,7 @@ impl Driver {
         match room {
             Some(permit) => {
                 if let Some(frame) = self.frame() {
+                    self.unanswered_since.get_or_insert_with(Instant::now);
                     permit.send(frame);
                 }
             }
@@ -251,7 +283,8 @@ impl Driver {
         }
     }
 
-    fn connect(&self) -> Link {
+    fn connect(&mut self) -> Link {
+        self.unanswered_since = Some(Instant::now());
         self.route.connect(&self.host, self.settings.connection_keepalive())
     }
 
@@ -268,7 +301,8 @@ impl Driver {
                 tracing::debug!(node = self.route.address(), "stream was opened");
                 *outbound = Some(sender);
                 *link = Link::Up(Box::new(inbound));
-                self.started(&first);
+                self.unanswered_since = None;
+                self.started(first.window);
                 self.frame_in(first);
             }
             Happened::Frame(frame) => self.frame_in(frame),
@@ -283,7 +317,10 @@ impl Driver {
         *link = match leave {
             Leave::ToLeader => {
                 let share = self.share();
-                self.route.moved(Instant::now(), share).unwrap_or_else(|| self.connect())
+                match self.route.moved(Instant::now(), share) {
+                    Some(rest) => rest,
+                    None => self.connect(),
+                }
             }
             Leave::Failed(why) => {
                 tracing::debug!(node = self.route.address(), why, "stream was lost");
@@ -311,9 +348,13 @@ impl Driver {
 
     /// Random, from 0 to 1.
     fn share(&self) -> f64 {
-        // 53 bits, as many as the fraction of an f64 holds.
-        (self.host.entropy.number() >> 11) as f64 / (1u64 << 53) as f64
+        share(&self.host)
     }
+}
+
+fn share(host: &Host) -> f64 {
+    // 53 bits, as many as the fraction of an f64 holds.
+    (host.entropy.number() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// Room for one more frame; never, without a stream.

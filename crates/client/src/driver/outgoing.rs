@@ -132,6 +132,10 @@ impl Outgoing {
         self.unsent.len() < UNSENT_MAX
     }
 
+    pub(super) fn has_unanswered(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
     pub(super) fn sendable(&self) -> bool {
         !self.unsent.is_empty() && self.in_flight.len() < self.window
     }

@@ -59,6 +59,11 @@ impl Node {
         timeout(PATIENCE, self.streams.recv()).await.expect("a stream in time").expect("a stream")
     }
 
+    /// Whether no client has opened a stream that was not taken yet.
+    pub(crate) fn is_unasked(&mut self) -> bool {
+        self.streams.try_recv().is_err()
+    }
+
     /// The next stream, told that this node leads.
     pub(crate) async fn stream(&mut self) -> Stream {
         let stream = self.silent_stream().await;

@@ -2,6 +2,7 @@
 
 mod deadlines;
 mod elections;
+mod elsewhere;
 mod fake;
 mod holds;
 mod lease;

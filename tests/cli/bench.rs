@@ -148,6 +148,8 @@ fn service_comes_back_when_the_leader_is_killed_stopped_or_ended() {
         let next = row["next_grant_seconds"].as_f64().unwrap();
         assert!(next > 0.0, "{document}");
         assert!(row["silence_seconds"].as_f64().unwrap() > 0.0, "{document}");
+        let (elected, serves) = (row["elected_seconds"].as_f64(), row["serves_seconds"].as_f64());
+        assert!(elected.unwrap() > 0.0 && elected <= serves, "{document}");
     }
 }
 

@@ -15,6 +15,7 @@ mod late_release;
 mod limits;
 pub(crate) mod load;
 mod long_queue;
+mod next_leader;
 mod one_frame;
 mod overload;
 mod panicked_log;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
-use palisade_client::Session;
+use palisade_client::{Client, Session};
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -18,7 +18,7 @@ use super::report::{Figure, Label, Measured, Rule, Shape, TOKENS_RISE, Unit};
 use super::tasks::{self, Tasks};
 use super::tokens::{Lock, Tokens, locks};
 use crate::args::{Globals, duration};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Leader, NODES};
 use crate::commands::Failure;
 use crate::exit::Exit;
 
@@ -32,6 +32,10 @@ const NAMES: u32 = 64;
 const PATIENCE: Duration = Duration::from_millis(250);
 /// The longest wait for a grant.
 const RECOVERY: Duration = Duration::from_secs(35);
+/// Between two questions to each node who leads.
+const ASK: Duration = Duration::from_millis(5);
+/// For the answer: a stopped node gives none.
+const ANSWER: Duration = Duration::from_millis(250);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -93,12 +97,14 @@ impl LeaderSignal {
     }
 }
 
-const SHAPE: Shape<3, 0, 2> = Shape {
+const SHAPE: Shape<5, 0, 2> = Shape {
     schema: "palisade.bench.failover/1",
     title: "palisade bench failover",
     row: "signal",
     figures: [
         Figure { name: "next_grant_seconds", head: "NEXT GRANT s", unit: Unit::Seconds },
+        Figure { name: "elected_seconds", head: "ELECTED s", unit: Unit::Seconds },
+        Figure { name: "serves_seconds", head: "SERVES s", unit: Unit::Seconds },
         Figure { name: "silence_seconds", head: "SILENCE s", unit: Unit::Seconds },
         Figure { name: "grants_per_second_before", head: "GRANTS/S BEFORE", unit: Unit::PerSecond },
     ],
@@ -140,7 +146,7 @@ async fn one(
     signal: LeaderSignal,
     round: u32,
     warmup: Duration,
-) -> Result<Measured<3, 0, 2>, Failure> {
+) -> Result<Measured<5, 0, 2>, Failure> {
     let opened = place.sessions(CONNECTIONS).await?;
     let shared = Rc::new(Shared::default());
     let mut running: Vec<JoinHandle<()>> = Vec::new();
@@ -150,8 +156,17 @@ async fn one(
         running.push(spawn_local(attempts(session, names, shared.clone())));
     }
     let patience = place.globals.timeout;
+    let mut asked = Vec::new();
+    for node in 0..NODES {
+        asked.push(place.client(node, |settings| {
+            settings.endpoints.truncate(1);
+            settings.follow_leader = false;
+            settings.request_timeout = ANSWER;
+        })?);
+    }
     let cluster = place.own().context("a cluster of its own")?;
-    let leader = cluster.ready().await?.name;
+    let Leader { name: leader, term } = cluster.ready().await?;
+    running.extend(asked.into_iter().map(|client| spawn_local(look(client, term, shared.clone()))));
     shared.tasks.begin();
     let at_once = shared.tokens.checked();
     sleep(warmup).await;
@@ -173,6 +188,8 @@ async fn one(
         row: Label::Word(signal.word()),
         figures: [
             next.map(|next| next.as_secs_f64()),
+            shared.seen.elected.get().map(|elected| elected.as_secs_f64()),
+            shared.seen.serves.get().map(|serves| serves.as_secs_f64()),
             next.map(|_| shared.seen.silence.get().as_secs_f64()),
             Some(before),
         ],
@@ -192,10 +209,13 @@ struct Shared {
     seen: Grants,
 }
 
-/// Grants around the signal.
+/// What happens around the signal.
 #[derive(Default)]
 struct Grants {
     signalled: Cell<Option<Instant>>,
+    /// From the signal until a node says that it leads, and that it serves.
+    elected: Cell<Option<Duration>>,
+    serves: Cell<Option<Duration>>,
     /// From the signal to the next grant.
     next: Cell<Option<Duration>>,
     last: Cell<Option<Instant>>,
@@ -208,6 +228,16 @@ impl Grants {
         self.signalled.set(Some(at));
     }
 
+    /// A node said so, of a term after the signalled leader's.
+    fn leads(&self, serves: bool, seen: Instant) {
+        let Some(signalled) = self.signalled.get() else { return };
+        let after = Some(seen - signalled);
+        self.elected.set(self.elected.get().or(after));
+        if serves {
+            self.serves.set(self.serves.get().or(after));
+        }
+    }
+
     fn granted(&self, asked: Instant, seen: Instant) {
         let last = self.last.replace(Some(seen));
         let Some(signalled) = self.signalled.get() else { return };
@@ -216,6 +246,19 @@ impl Grants {
         }
         let silence = seen - last.unwrap_or(signalled);
         self.silence.set(self.silence.get().max(silence));
+    }
+}
+
+/// Asks one node, which may be the stopped one, until the tasks stop.
+async fn look(client: Client, before: u64, shared: Rc<Shared>) {
+    while shared.tasks.go_on() {
+        if let Ok(Ok(status)) = timeout(ANSWER, client.status(true)).await
+            && status.term > before
+            && status.nodes.iter().any(|node| node.role == "leader")
+        {
+            shared.seen.leads(status.leader.is_some_and(|leader| leader.here), Instant::now());
+        }
+        sleep(ASK).await;
     }
 }
 

@@ -75,7 +75,7 @@ impl Replica {
 
     /// The vote by which `leader` leads, if it is in force still.
     fn vote_for(&self, known: Leadership, leader: NodeId) -> Option<Vote> {
-        let vote = self.inner.raft.metrics().borrow_watched().vote.clone();
+        let vote = self.inner.raft.metrics().borrow_watched().vote;
         let id = vote.leader_id();
         (vote.committed && id.term == known.term.0 && id.voted_for == leader.0).then_some(vote)
     }

@@ -141,6 +141,34 @@ impl Cluster {
         self.client.status(false).await
     }
 
+    /// Kills all nodes at once, as a power failure would, and starts them again with the data that they left.
+    pub(crate) async fn kill_and_start_again(&mut self) -> anyhow::Result<()> {
+        self.nodes.iter().try_for_each(Process::kill)?;
+        let names: Vec<String> = self.nodes.iter().map(|node| node.name().to_owned()).collect();
+        for node in std::mem::take(&mut self.nodes) {
+            node.end(STOP_PATIENCE).await?;
+        }
+        for (name, arguments) in names.iter().zip(&self.arguments) {
+            self.nodes.push(Process::start(name, arguments, &self.folder, false)?);
+        }
+        Ok(())
+    }
+
+    /// Where each node keeps its data.
+    pub(crate) fn data_folders(&self) -> Vec<PathBuf> {
+        self.nodes.iter().map(|node| self.folder.join(node.name())).collect()
+    }
+
+    /// Memory of each node that is its own, in bytes; none where `/proc` does not say it.
+    pub(crate) fn memory(&self) -> Option<Vec<u64>> {
+        self.nodes.iter().map(Process::memory).collect()
+    }
+
+    /// Processor time that each node has used.
+    pub(crate) fn cpu_each(&self) -> Option<Vec<Duration>> {
+        self.nodes.iter().map(Process::cpu).collect()
+    }
+
     /// Processor time that the nodes have used.
     pub(crate) fn cpu(&self) -> Option<Duration> {
         self.nodes.iter().map(Process::cpu).sum()

@@ -113,7 +113,7 @@ impl Run {
         prop_assert_eq!(self.table.session_count(), live);
         for request in self.model.requests.iter().filter(|request| request.is_open()) {
             let session = self.table.session(request.id.session);
-            let Some(told) = session.and_then(|session| session.acquisitions.get(&request.id.number)) else {
+            let Some(told) = session.and_then(|session| session.acquisitions.get(request.id.number)) else {
                 return Err(TestCaseError::fail(format!("what {} is: it is open", request.id)));
             };
             let metadata = (&told.terms.metadata, told.metadata_revision);

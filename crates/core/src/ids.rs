@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::{CLIENT_NAME_BYTES_MAX, LABEL_BYTES_MAX, NAME_BYTES_MAX};
@@ -116,6 +117,21 @@ fn check(what: &'static str, text: &str, max: usize) -> Result<(), NameError> {
     }
 }
 
+/// Reads a name where it stands: a table has a million of them.
+struct Text<T>(fn(&str) -> Result<T, NameError>);
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        (self.0)(text).map_err(E::custom)
+    }
+}
+
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr, empty: $empty:expr) => {
         $(#[$doc])*
@@ -158,8 +174,7 @@ macro_rules! text {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                Self::new(&text).map_err(serde::de::Error::custom)
+                deserializer.deserialize_str(Text(Self::new))
             }
         }
     };

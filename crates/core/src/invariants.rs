@@ -34,23 +34,23 @@ impl LockTable {
             if let Some((number, _)) = session.outcomes.range(..session.mark).next() {
                 return Err(format!("session {id} remembers {number}, below its mark {}", session.mark));
             }
-            for (number, acquisition) in &session.acquisitions {
-                let of = AcquisitionId { session: id, number: *number };
-                if session.outcomes.contains_key(number) {
+            for (number, acquisition) in session.acquisitions.iter() {
+                let of = AcquisitionId { session: id, number };
+                if session.outcomes.contains_key(&number) {
                     return Err(format!("{of} is open and ended"));
                 }
-                if *number > session.highest {
+                if number > session.highest {
                     return Err(format!("{of} is above the highest number {}", session.highest));
                 }
                 match &acquisition.state {
                     AcquisitionState::Waiting => {
                         waiting += 1;
-                        self.check_waiter(of, acquisition)?;
+                        self.check_waiter(of, &acquisition)?;
                     }
                     AcquisitionState::Kept { slots } => self.check_kept(of, slots)?,
                     AcquisitionState::Holding { held, .. } => {
                         places += held.len();
-                        self.check_holder(of, acquisition, held)?;
+                        self.check_holder(of, &acquisition, held)?;
                     }
                 }
             }
@@ -154,7 +154,7 @@ impl LockTable {
     fn check_queue(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
         let mut seen = BTreeSet::new();
         for (arrived, id) in lock.queue.iter() {
-            let acquisition = self.session(id.session).and_then(|s| s.acquisitions.get(&id.number));
+            let acquisition = self.session(id.session).and_then(|s| s.acquisitions.get(id.number));
             let waits = acquisition.is_some_and(|a| {
                 a.state == AcquisitionState::Waiting
                     && a.arrived == arrived
@@ -209,8 +209,10 @@ impl LockTable {
                 false => Ok(()),
             };
         };
-        let acquisition = self.session(id.session).and_then(|s| s.acquisitions.get(&id.number));
-        let Some(AcquisitionState::Kept { slots }) = acquisition.map(|acquisition| &acquisition.state) else {
+        let acquisition = self.session(id.session).and_then(|s| s.acquisitions.get(id.number));
+        let Some(AcquisitionState::Kept { slots }) =
+            acquisition.as_deref().map(|acquisition| &acquisition.state)
+        else {
             return Err(format!("slot {slot} of {name} is kept for {id}, which does not expect it"));
         };
         let delays = slots.iter().map(|(lock, slot)| self.delay(lock, *slot));

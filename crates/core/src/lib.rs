@@ -3,12 +3,14 @@
 //! The core decides, the shell acts: [`LockTable::apply`](table::LockTable::apply) turns one committed entry into a
 //! reply and events. It opens no socket or file, reads no clock, draws no random number.
 //!
-//! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`lock`], [`queue`], [`table`].
+//! Commands and replies: [`command`], [`reply`], [`event`]. The state: [`session`], [`acquisitions`], [`lock`], [`few`], [`queue`], [`table`].
 //! [`history`], `invariants`. Words: [`ids`], [`mode`], [`token`], [`payload`], [`limits`]. Towards the resource: [`sequencer`],
 //! [`sequencer_text`], [`signed_floor`], [`floors`], [`holding`], [`rejections`].
 
+pub mod acquisitions;
 pub mod command;
 pub mod event;
+pub mod few;
 pub mod floors;
 pub mod history;
 pub mod holding;

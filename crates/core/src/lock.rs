@@ -1,9 +1,10 @@
 //! A lock: its slots, each free, held by a tenure, or in lock-delay; and its queue.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::few::Few;
 use crate::ids::{AcquisitionId, GuardName, LogIndex, Millis, Slot, WallTime};
 use crate::mode::Mode;
 use crate::queue::WaitQueue;
@@ -18,7 +19,7 @@ pub struct Lock {
     /// An operator set it: it wins over every named number above 1.
     pub capacity_set: bool,
     /// Slots that are not free.
-    pub slots: BTreeMap<Slot, SlotState>,
+    pub slots: Few<Slot, SlotState>,
     /// Who waits.
     pub queue: WaitQueue,
 }
@@ -29,7 +30,7 @@ pub enum SlotState {
     /// By one exclusive holder, or by a changing set of shared ones.
     Held(Tenure),
     /// Closed after its holder's session expired.
-    Delayed(Delay),
+    Delayed(Box<Delay>),
 }
 
 /// One unbroken period in which a slot is held.
@@ -46,10 +47,10 @@ pub struct Tenure {
     /// How.
     pub mode: Mode,
     /// Who. Never empty.
-    pub holders: BTreeMap<AcquisitionId, Holder>,
+    pub holders: Few<AcquisitionId, Holder>,
     /// The longest delay of those holders of a shared tenure that already ended otherwise than by release, with
     /// their guards.
-    pub owed: Option<OwedDelay>,
+    pub owed: Option<Box<OwedDelay>>,
 }
 
 /// One holder of a tenure.
@@ -126,7 +127,7 @@ pub struct Predecessor {
 impl Lock {
     /// A lock that nobody holds or awaits.
     pub fn new(capacity: u32) -> Self {
-        Self { capacity, capacity_set: false, slots: BTreeMap::new(), queue: WaitQueue::default() }
+        Self { capacity, capacity_set: false, slots: Few::default(), queue: WaitQueue::default() }
     }
 
     /// The lowest free slot at or above `from`.

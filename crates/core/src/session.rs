@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
+use crate::acquisitions::Acquisitions;
 use crate::command::{Acquire, AcquirePart, LockDelay, Terms, Wait};
 use crate::ids::{
     ClientName, LockName, LogIndex, Millis, OwnerLabel, Principal, RequestNumber, SecretHash, Slot, WallTime,
@@ -35,7 +36,7 @@ pub struct Session {
     /// The highest number seen.
     pub highest: RequestNumber,
     /// What waits or holds, whatever its number.
-    pub acquisitions: BTreeMap<RequestNumber, Acquisition>,
+    pub acquisitions: Acquisitions,
     /// How requests at or above the mark ended.
     pub outcomes: BTreeMap<RequestNumber, Outcome>,
     /// Ticks that had been counted at the entry of its last command or keepalive in the log.

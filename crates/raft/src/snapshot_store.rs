@@ -5,7 +5,7 @@
 //! because the log below it is gone.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +14,9 @@ use parking_lot::Mutex;
 
 use crate::codec::{DecodeError, FIRST, versioned};
 use crate::error::OpenError;
+
+/// Writes a snapshot, piece by piece.
+pub type WriteSnapshot<'a> = &'a mut dyn FnMut(&mut dyn Write) -> io::Result<()>;
 
 /// Keeps the newest snapshot.
 pub trait SnapshotStore: Send + Sync + 'static {
@@ -27,12 +30,20 @@ pub trait SnapshotStore: Send + Sync + 'static {
     /// When it cannot be read, or is damaged.
     fn newest(&self) -> Result<Option<Bytes>, OpenError>;
 
-    /// Keeps `snapshot`, which covers everything up to `index`. Durable when this returns.
+    /// The snapshot that covers everything up to `index`; none if it is kept no longer.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or is damaged.
+    fn read(&self, index: u64) -> Result<Option<Bytes>, OpenError>;
+
+    /// Keeps what `write` writes, which covers everything up to `index`. Durable when this returns; it is nowhere in
+    /// memory as a whole.
     ///
     /// # Errors
     ///
     /// When it cannot be written.
-    fn save(&self, index: u64, snapshot: &Bytes) -> Result<(), OpenError>;
+    fn save(&self, index: u64, write: WriteSnapshot<'_>) -> Result<(), OpenError>;
 
     /// Whether it may wait for a disk, and so must not run on a reactor.
     fn blocks(&self) -> bool;
@@ -41,7 +52,7 @@ pub trait SnapshotStore: Send + Sync + 'static {
 /// Snapshots in memory, for tests and simulations. They survive a replica that is started again with the same store.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySnapshots {
-    newest: Arc<Mutex<Option<Bytes>>>,
+    newest: Arc<Mutex<Option<(u64, Bytes)>>>,
 }
 
 impl SnapshotStore for MemorySnapshots {
@@ -50,11 +61,18 @@ impl SnapshotStore for MemorySnapshots {
     }
 
     fn newest(&self) -> Result<Option<Bytes>, OpenError> {
-        Ok(self.newest.lock().clone())
+        Ok(self.newest.lock().as_ref().map(|(_, snapshot)| snapshot.clone()))
     }
 
-    fn save(&self, _index: u64, snapshot: &Bytes) -> Result<(), OpenError> {
-        *self.newest.lock() = Some(snapshot.clone());
+    fn read(&self, index: u64) -> Result<Option<Bytes>, OpenError> {
+        let newest = self.newest.lock();
+        Ok(newest.as_ref().filter(|(newest, _)| *newest == index).map(|(_, snapshot)| snapshot.clone()))
+    }
+
+    fn save(&self, index: u64, write: WriteSnapshot<'_>) -> Result<(), OpenError> {
+        let mut snapshot = Vec::new();
+        write(&mut snapshot).map_err(|source| OpenError::io(self.place(), source))?;
+        *self.newest.lock() = Some((index, snapshot.into()));
         Ok(())
     }
 
@@ -64,7 +82,12 @@ impl SnapshotStore for MemorySnapshots {
 }
 
 const MAGIC: &[u8; 8] = b"PALISNAP";
+/// `[magic][version][length u64][checksum]`.
+const HEAD: usize = 8 + 1 + 8 + 4;
 const BLOCK: usize = 64 << 10;
+/// After so many blocks, what is written so far is flushed: the log's own flushes share the disk, and must not wait for
+/// all of a snapshot.
+const FLUSH_BLOCKS: usize = 64;
 const KEPT: usize = 2;
 
 /// Snapshots in files of one directory.
@@ -113,19 +136,73 @@ impl FileSnapshots {
         self.dir.join(format!("snap-{index:020}"))
     }
 
-    fn write(&self, path: &Path, snapshot: &[u8]) -> io::Result<()> {
-        let mut file = File::create(path)?;
-        let mut head = Vec::with_capacity(21);
+    fn read_file(&self, index: u64) -> Result<Bytes, OpenError> {
+        let path = self.path(index);
+        let mut bytes = Vec::new();
+        let read = File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+        read.map_err(|source| OpenError::io(&path, source))?;
+        unpack(bytes).map_err(|source| OpenError::decode(path, source))
+    }
+
+    fn write(&self, path: &Path, write: WriteSnapshot<'_>) -> io::Result<()> {
+        let mut blocks = Blocks::begin(File::create(path)?)?;
+        write(&mut blocks)?;
+        blocks.end()
+    }
+}
+
+/// A snapshot file in the making: blocks, each with its checksum behind it. The header, which tells the length, is
+/// written last.
+struct Blocks {
+    file: File,
+    block: Vec<u8>,
+    blocks: usize,
+    len: u64,
+}
+
+impl Blocks {
+    fn begin(mut file: File) -> io::Result<Self> {
+        file.write_all(&[0; HEAD])?;
+        Ok(Self { file, block: Vec::with_capacity(BLOCK + 4), blocks: 0, len: 0 })
+    }
+
+    fn put(&mut self) -> io::Result<()> {
+        self.len += self.block.len() as u64;
+        let checksum = crc32fast::hash(&self.block);
+        self.block.extend_from_slice(&checksum.to_le_bytes());
+        self.file.write_all(&self.block)?;
+        self.block.clear();
+        self.blocks += 1;
+        if self.blocks.is_multiple_of(FLUSH_BLOCKS) { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn end(mut self) -> io::Result<()> {
+        if !self.block.is_empty() {
+            self.put()?;
+        }
+        let mut head = Vec::with_capacity(HEAD);
         head.extend_from_slice(MAGIC);
         head.push(FIRST);
-        head.extend_from_slice(&(snapshot.len() as u64).to_le_bytes());
+        head.extend_from_slice(&self.len.to_le_bytes());
         head.extend_from_slice(&crc32fast::hash(&head).to_le_bytes());
-        file.write_all(&head)?;
-        for block in snapshot.chunks(BLOCK) {
-            file.write_all(block)?;
-            file.write_all(&crc32fast::hash(block).to_le_bytes())?;
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(&head)?;
+        self.file.sync_all()
+    }
+}
+
+impl Write for Blocks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (now, _) = bytes.split_at(bytes.len().min(BLOCK - self.block.len()));
+        self.block.extend_from_slice(now);
+        if self.block.len() == BLOCK {
+            self.put()?;
         }
-        file.sync_all()
+        Ok(now.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -135,18 +212,18 @@ impl SnapshotStore for FileSnapshots {
     }
 
     fn newest(&self) -> Result<Option<Bytes>, OpenError> {
-        let Some(index) = self.indexes()?.pop() else { return Ok(None) };
-        let path = self.path(index);
-        let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
-        read.map_err(|source| OpenError::io(&path, source))?;
-        unpack(bytes).map(Some).map_err(|source| OpenError::decode(path, source))
+        self.indexes()?.pop().map(|index| self.read_file(index)).transpose()
     }
 
-    fn save(&self, index: u64, snapshot: &Bytes) -> Result<(), OpenError> {
+    fn read(&self, index: u64) -> Result<Option<Bytes>, OpenError> {
+        let kept = self.indexes()?.contains(&index);
+        kept.then(|| self.read_file(index)).transpose()
+    }
+
+    fn save(&self, index: u64, write: WriteSnapshot<'_>) -> Result<(), OpenError> {
         let path = self.path(index);
         let beside = path.with_extension("tmp");
-        self.write(&beside, snapshot).map_err(|source| OpenError::io(&beside, source))?;
+        self.write(&beside, write).map_err(|source| OpenError::io(&beside, source))?;
         let renamed = fs::rename(&beside, &path).and_then(|()| File::open(&self.dir)?.sync_all());
         renamed.map_err(|source| OpenError::io(&path, source))?;
         let indexes = self.indexes()?;
@@ -165,7 +242,6 @@ impl SnapshotStore for FileSnapshots {
 /// Takes header and checksums out, in place.
 fn unpack(mut bytes: Vec<u8>) -> Result<Bytes, DecodeError> {
     const PLACE: &str = "a snapshot file";
-    const HEAD: usize = 8 + 1 + 8 + 4;
     let damaged = |why: &str| DecodeError::damaged(PLACE, why);
     let body = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it is no snapshot"))?;
     versioned(body, PLACE)?;
@@ -206,24 +282,33 @@ mod tests {
         (0..bytes).map(|at| (at % 251) as u8).collect()
     }
 
+    /// In pieces, as a table is written.
+    fn save(store: &FileSnapshots, index: u64, bytes: usize) {
+        let snapshot = snapshot(bytes);
+        let mut write = |to: &mut dyn Write| snapshot.chunks(7_777).try_for_each(|piece| to.write_all(piece));
+        store.save(index, &mut write).expect("it writes");
+    }
+
     #[test]
     fn the_newest_survives_and_two_are_kept() {
         let dir = TempDir::new().expect("a directory");
         let store = FileSnapshots::open(dir.path()).expect("it opens");
         assert_eq!(store.newest().expect("it reads"), None);
         for index in [5, 700, 10_000] {
-            store.save(index, &snapshot(200_000 + index as usize)).expect("it writes");
+            save(&store, index, 200_000 + index as usize);
         }
         let store = FileSnapshots::open(dir.path()).expect("it opens");
         assert_eq!(store.newest().expect("it reads"), Some(snapshot(210_000)));
         assert_eq!(store.indexes().expect("it reads"), [700, 10_000]);
+        assert_eq!(store.read(700).expect("it reads"), Some(snapshot(200_700)));
+        assert_eq!(store.read(5).expect("it reads"), None, "it is gone");
     }
 
     #[test]
     fn a_file_that_was_not_finished_counts_for_nothing() {
         let dir = TempDir::new().expect("a directory");
         let store = FileSnapshots::open(dir.path()).expect("it opens");
-        store.save(5, &snapshot(10)).expect("it writes");
+        save(&store, 5, 10);
         fs::write(dir.path().join("snap-00000000000000000009.tmp"), b"PALIS").expect("it writes");
         let store = FileSnapshots::open(dir.path()).expect("it opens");
         assert_eq!(store.newest().expect("it reads"), Some(snapshot(10)));
@@ -233,8 +318,8 @@ mod tests {
     fn a_damaged_file_is_refused_by_name_with_advice() {
         let dir = TempDir::new().expect("a directory");
         let store = FileSnapshots::open(dir.path()).expect("it opens");
-        store.save(5, &snapshot(10)).expect("it writes");
-        store.save(9, &snapshot(150_000)).expect("it writes");
+        save(&store, 5, 10);
+        save(&store, 9, 150_000);
         let path = store.path(9);
         let whole = fs::read(&path).expect("it reads");
         for hurt in [0, 9, 20, 30, 70_000, whole.len() - 1] {

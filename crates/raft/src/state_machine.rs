@@ -3,10 +3,9 @@
 //! For each entry, in log order: the table applies it, the observer sees it, the proposer's sink hears. Nothing here
 //! knows whether this node leads.
 
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend};
@@ -18,11 +17,12 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::codec::log::decode_command;
-use crate::codec::peer::cover_of;
-use crate::codec::snapshot::{decode_snapshot, encode_snapshot};
+use crate::codec::snapshot::{decode_snapshot, write_snapshot};
 use crate::error::OpenError;
 use crate::network::credentials::Credentials;
+use crate::off_reactor::off_reactor;
 use crate::replica::{Decided, Observer};
+use crate::snapshot_data::SnapshotData;
 use crate::snapshot_store::SnapshotStore;
 use crate::types::{ApplyResult, EncodedCommand, LogId, Snapshot, SnapshotMeta, StoredMembership, Types};
 
@@ -40,6 +40,8 @@ pub(crate) struct StateMachine {
     credentials: Arc<Credentials>,
     applied: Option<LogId>,
     membership: StoredMembership,
+    /// What the newest snapshot covers.
+    newest: Arc<Mutex<Option<SnapshotMeta>>>,
 }
 
 impl StateMachine {
@@ -54,7 +56,7 @@ impl StateMachine {
         credentials: Arc<Credentials>,
     ) -> Result<(Self, Arc<Shared>), OpenError> {
         let (place, reader) = (store.place(), store.clone());
-        let found = on_disk(store.blocks(), move || {
+        let found = off_reactor(store.blocks(), move || {
             let Some(bytes) = reader.newest()? else { return Ok(None) };
             decode_snapshot(&bytes).map(Some).map_err(|source| OpenError::decode(reader.place(), source))
         });
@@ -72,6 +74,7 @@ impl StateMachine {
             store,
             credentials,
             applied: meta.last_log_id,
+            newest: Arc::new(Mutex::new(meta.last_log_id.is_some().then(|| meta.clone()))),
             membership: meta.last_membership,
         };
         Ok((machine, shared))
@@ -97,7 +100,7 @@ impl StateMachine {
 }
 
 impl RaftStateMachine<Types> for StateMachine {
-    type SnapshotData = Bytes;
+    type SnapshotData = SnapshotData;
     type SnapshotBuilder = SnapshotBuilder;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
@@ -129,14 +132,17 @@ impl RaftStateMachine<Types> for StateMachine {
 
     async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
         let meta = SnapshotMeta { last_log_id: self.applied, last_membership: self.membership.clone() };
-        SnapshotBuilder { meta, table: self.shared.table.lock().clone(), store: self.store.clone() }
+        let (store, newest) = (self.store.clone(), self.newest.clone());
+        SnapshotBuilder { meta, table: Some(self.shared.table.lock().clone()), store, newest }
     }
 
-    async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Bytes) -> io::Result<()> {
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: SnapshotData) -> io::Result<()> {
+        let snapshot = snapshot.bytes().await?;
         let store = self.store.clone();
-        let saved = on_disk(self.store.blocks(), move || {
+        let saved = off_reactor(self.store.blocks(), move || {
             let (cover, table) = decode_snapshot(&snapshot).map_err(io::Error::other)?;
-            store.save(cover.last_log_id.map_or(0, |id| id.index), &snapshot).map_err(io::Error::other)?;
+            let mut write = |to: &mut dyn Write| to.write_all(&snapshot);
+            store.save(index_of(&cover), &mut write).map_err(io::Error::other)?;
             Ok::<_, io::Error>((cover, table))
         });
         let (cover, table) = saved.await??;
@@ -144,21 +150,24 @@ impl RaftStateMachine<Types> for StateMachine {
             return Err(io::Error::other("the snapshot does not cover what its sender said"));
         }
         self.credentials.founded(&table);
+        *self.newest.lock() = Some(cover.clone());
         self.applied = cover.last_log_id;
         self.membership = cover.last_membership;
-        let mut current = self.shared.table.lock();
-        *current = table;
-        self.observer.get_mut().installed(&current);
-        drop(current);
+        let earlier = {
+            let mut current = self.shared.table.lock();
+            let earlier = std::mem::replace(&mut *current, table);
+            self.observer.get_mut().installed(&current);
+            earlier
+        };
+        // To take it apart is work in proportion to it, too.
+        off_reactor(self.store.blocks(), move || drop(earlier)).await?;
         self.shared.applied.send_replace(self.applied.map_or(0, |id| id.index));
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let store = self.store.clone();
-        let newest = on_disk(self.store.blocks(), move || store.newest()).await?.map_err(io::Error::other)?;
-        let Some(snapshot) = newest else { return Ok(None) };
-        let meta = cover_of(&snapshot).map_err(io::Error::other)?;
+        let Some(meta) = self.newest.lock().clone() else { return Ok(None) };
+        let snapshot = SnapshotData::kept(self.store.clone(), index_of(&meta));
         Ok(Some(Snapshot { meta, snapshot }))
     }
 }
@@ -166,31 +175,34 @@ impl RaftStateMachine<Types> for StateMachine {
 /// Holds a copy-on-write view of the table; apply goes on meanwhile.
 pub(crate) struct SnapshotBuilder {
     meta: SnapshotMeta,
-    table: LockTable,
+    table: Option<LockTable>,
     store: Arc<dyn SnapshotStore>,
+    newest: Arc<Mutex<Option<SnapshotMeta>>>,
 }
 
 impl RaftSnapshotBuilder<Types> for SnapshotBuilder {
-    type SnapshotData = Bytes;
+    type SnapshotData = SnapshotData;
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let (meta, table, store) = (self.meta.clone(), self.table.clone(), self.store.clone());
-        let built = on_disk(self.store.blocks(), move || {
-            let snapshot = encode_snapshot(&meta, &table);
-            store.save(meta.last_log_id.map_or(0, |id| id.index), &snapshot).map_err(io::Error::other)?;
-            Ok::<_, io::Error>(Snapshot { meta, snapshot })
+        let (meta, store, newest) = (self.meta.clone(), self.store.clone(), self.newest.clone());
+        let table = self.table.take().ok_or_else(|| io::Error::other("a snapshot is built once"))?;
+        let built = off_reactor(self.store.blocks(), move || {
+            let mut write = |to: &mut dyn Write| write_snapshot(&meta, &table, to);
+            store.save(index_of(&meta), &mut write).map_err(io::Error::other)?;
+            let mut newest = newest.lock();
+            // One that a leader sent meanwhile may be newer.
+            if newest.as_ref().is_none_or(|newest| newest.last_log_id < meta.last_log_id) {
+                *newest = Some(meta.clone());
+            }
+            Ok::<_, io::Error>(meta)
         });
-        built.await?
+        let meta = built.await??;
+        let snapshot = SnapshotData::kept(self.store.clone(), index_of(&meta));
+        Ok(Snapshot { meta, snapshot })
     }
 }
 
-/// Runs `work` beside the reactor if it may wait for a disk, and here if not: a simulation has no threads.
-async fn on_disk<T: Send + 'static>(
-    blocks: bool,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<T> {
-    if !blocks {
-        return Ok(work());
-    }
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+/// The last entry that a snapshot covers.
+fn index_of(meta: &SnapshotMeta) -> u64 {
+    meta.last_log_id.map_or(0, |id| id.index)
 }

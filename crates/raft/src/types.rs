@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::raft_replica::admission::Admitted;
 use crate::replica::{Decided, Outcome, PeerNode};
 use crate::runtime::Runtime;
+use crate::snapshot_data::SnapshotData;
 use crate::state_machine::StateMachine;
 
 /// Palisade's choice of openraft's types. One leader a term, as in Raft.
@@ -49,7 +50,7 @@ pub(crate) type Vote = openraft::Vote<LeaderId<u64, u64>>;
 pub(crate) type Membership = openraft::Membership<u64, PeerNode>;
 pub(crate) type StoredMembership = openraft::StoredMembership<CommittedLeaderId<u64>, u64, PeerNode>;
 pub(crate) type SnapshotMeta = openraft::SnapshotMeta<CommittedLeaderId<u64>, u64, PeerNode>;
-pub(crate) type Snapshot = openraft::Snapshot<CommittedLeaderId<u64>, u64, PeerNode, Bytes>;
+pub(crate) type Snapshot = openraft::Snapshot<CommittedLeaderId<u64>, u64, PeerNode, SnapshotData>;
 pub(crate) type Raft = openraft::Raft<Types, StateMachine>;
 pub(crate) type AppendRequest = openraft::raft::AppendEntriesRequest<Types>;
 pub(crate) type AppendResult = openraft::raft::StreamAppendResult<Types>;

@@ -13,6 +13,7 @@ mod overload;
 mod pace;
 mod place;
 mod report;
+mod scale;
 mod soak;
 mod tasks;
 mod tokens;
@@ -49,6 +50,8 @@ enum What {
     Overload(overload::OverloadArgs),
     /// Load for minutes, while followers are killed and held back: is anything lost, and do memory and disk stay flat
     Soak(soak::SoakArgs),
+    /// Fill a cluster with locks, sessions and waiters: memory, processor time, snapshots, restarts, and what others notice
+    Scale(scale::ScaleArgs),
 }
 
 /// How often, and where to.
@@ -88,5 +91,6 @@ pub(crate) async fn run(globals: &Globals, arguments: &BenchArgs) -> Result<Exit
         What::Failover(arguments) => failover::run(globals, arguments).await,
         What::Overload(arguments) => overload::run(globals, arguments).await,
         What::Soak(arguments) => soak::run(globals, arguments).await,
+        What::Scale(arguments) => scale::run(globals, arguments).await,
     }
 }

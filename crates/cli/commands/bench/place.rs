@@ -65,11 +65,20 @@ impl<'a> Place<'a> {
         if !globals.endpoints.is_empty() {
             return Ok(Self { globals, endpoints: globals.endpoints.clone(), own: None });
         }
+        Self::own_with(globals, common, flags).await
+    }
+
+    /// A cluster of its own, with more arguments for each node.
+    pub(super) async fn own_with(
+        globals: &'a Globals,
+        common: &Common,
+        more: &[String],
+    ) -> Result<Self, Failure> {
         let folder = match &common.data_dir {
             Some(folder) => tempfile::tempdir_in(folder),
             None => tempfile::tempdir(),
         }?;
-        let mut cluster = Cluster::start_with(folder.path(), "bench", flags)?;
+        let mut cluster = Cluster::start_with(folder.path(), "bench", more)?;
         cluster.ready().await?;
         Ok(Self { globals, endpoints: cluster.endpoints().to_vec(), own: Some((cluster, folder)) })
     }
@@ -101,12 +110,18 @@ impl<'a> Place<'a> {
         number: usize,
         set: impl FnOnce(&mut ClientConfig),
     ) -> Result<Client, Failure> {
-        let mut settings = client_config(self.globals, None)?;
-        settings.endpoints.clone_from(&self.endpoints);
+        let mut settings = self.settings()?;
         let nodes = settings.endpoints.len();
         settings.endpoints.rotate_left(number % nodes.max(1));
         set(&mut settings);
         Ok(Client::new(settings, Host::system())?)
+    }
+
+    /// How a client of this cluster is set.
+    pub(super) fn settings(&self) -> Result<ClientConfig, Failure> {
+        let mut settings = client_config(self.globals, None)?;
+        settings.endpoints.clone_from(&self.endpoints);
+        Ok(settings)
     }
 
     /// So many connections with a session each; they begin at the nodes in turn.
@@ -120,7 +135,7 @@ impl<'a> Place<'a> {
         Ok(opened)
     }
 
-    async fn end(self) {
+    pub(super) async fn end(self) {
         if let Some((cluster, _folder)) = self.own {
             cluster.stop().await;
         }

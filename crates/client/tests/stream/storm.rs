@@ -192,9 +192,9 @@ impl Leader {
             return Answer::Error(convert::refusal::refusal(&self.table.why_no_session(id)));
         };
         self.bound.insert(id.0);
-        let listed = session.acquisitions.keys().map(|number| {
-            let acquisition = palisade_core::ids::AcquisitionId { session: id, number: *number };
-            (*number, self.table.grant(acquisition))
+        let listed = session.acquisitions.iter_whole().map(|(number, _)| {
+            let acquisition = palisade_core::ids::AcquisitionId { session: id, number };
+            (number, self.table.grant(acquisition))
         });
         Answer::Bound(convert::session::bound(listed))
     }

@@ -59,15 +59,15 @@ impl LockTable {
     fn known(&self, id: AcquisitionId, asked: &Asked<'_>) -> Option<Reply> {
         let session = self.sessions.get(&id.session)?;
         let reused = Reply::Refused(Refusal::BadArgument(BadArgument::NumberReused));
-        if let Some(acquisition) = session.acquisitions.get(&id.number) {
+        if let Some(acquisition) = session.acquisitions.get(id.number) {
             if acquisition.content != asked.content {
                 return Some(reused);
             }
             return Some(match &acquisition.state {
                 AcquisitionState::Waiting | AcquisitionState::Kept { .. } => {
-                    Reply::Queued { acquisition: id, place: self.place(acquisition) }
+                    Reply::Queued { acquisition: id, place: self.place(&acquisition) }
                 }
-                AcquisitionState::Holding { .. } => Reply::Granted(self.grant_of(id, acquisition)),
+                AcquisitionState::Holding { .. } => Reply::Granted(self.grant_of(id, &acquisition)),
             });
         }
         if let Some(outcome) = session.outcomes.get(&id.number) {
@@ -162,7 +162,7 @@ impl crate::session::Session {
 
     /// Outcomes kept, and those that what waits or holds will leave.
     pub(crate) fn remembered(&self) -> usize {
-        self.outcomes.len() + self.acquisitions.range(self.mark..).count()
+        self.outcomes.len() + self.acquisitions.count_from(self.mark)
     }
 }
 

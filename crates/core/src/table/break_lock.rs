@@ -71,7 +71,7 @@ impl LockTable {
     }
 
     fn held_part(&self, id: AcquisitionId, lock: &LockName, slot: Slot) -> Option<HeldPart> {
-        let acquisition = self.sessions.get(&id.session)?.acquisitions.get(&id.number)?;
+        let acquisition = self.acquisition(id)?;
         match &acquisition.state {
             AcquisitionState::Waiting | AcquisitionState::Kept { .. } => None,
             AcquisitionState::Holding { held, .. } => {

@@ -10,7 +10,7 @@ impl LockTable {
         let Some(session) = self.sessions.get_mut(&id.session) else {
             return Reply::Refused(self.no_session(id.session));
         };
-        if let Some(acquisition) = session.acquisitions.get(&id.number) {
+        if let Some(acquisition) = session.acquisitions.get(id.number) {
             let met = match acquisition.state {
                 AcquisitionState::Waiting | AcquisitionState::Kept { .. } => CancelMet::Waiting,
                 AcquisitionState::Holding { .. } => CancelMet::Holding,

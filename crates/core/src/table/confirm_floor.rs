@@ -41,7 +41,7 @@ impl LockTable {
 
     /// Slots that are kept for one acquisition open together: all their guards must have confirmed.
     fn all_confirmed(&self, id: AcquisitionId) -> bool {
-        let acquisition = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get(&id.number));
+        let acquisition = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get_whole(id.number));
         let Some(AcquisitionState::Kept { slots }) = acquisition.map(|acquisition| &acquisition.state) else {
             return false;
         };

@@ -1,7 +1,7 @@
 use super::grant::Place;
 use super::under_token::UnderToken;
 use super::{LockTable, Step};
-use crate::command::Downgrade;
+use crate::command::{AcquirePart, Downgrade};
 use crate::event::Event;
 use crate::ids::Slot;
 use crate::lock::SlotState;
@@ -18,7 +18,7 @@ impl LockTable {
     /// present grant.
     pub(super) fn downgrade(&mut self, step: &mut Step, asked: &Downgrade) -> Reply {
         let (id, lock) = (asked.acquisition, &asked.lock);
-        let known = self.held_parts(id).iter().find(|part| {
+        let known = self.held_parts(id).into_iter().find(|part| {
             part.lock == *lock && (part.token == asked.token || part.downgraded_from == Some(asked.token))
         });
         let (Some(part), Some(acquisition)) = (known, self.acquisition(id)) else {
@@ -27,19 +27,19 @@ impl LockTable {
             return Reply::Refused(stale.unwrap_or(Refusal::NotHeld { superseded: None }));
         };
         if part.downgraded_from == Some(asked.token) {
-            return Reply::Downgraded(self.grant_of(id, acquisition));
+            return Reply::Downgraded(self.grant_of(id, &acquisition));
         }
         if part.mode == Mode::Shared || !self.may_be_shared(asked) {
             return Reply::Refused(Refusal::BadArgument(BadArgument::Mode));
         }
-        self.begin_shared(step, asked, part.clone())
+        self.begin_shared(step, asked, part)
     }
 
     /// A capacity above 1, in force or asked, knows the exclusive mode only.
     fn may_be_shared(&self, asked: &Downgrade) -> bool {
         let in_force = self.locks.get(&asked.lock).is_some_and(|lock| lock.capacity == 1);
-        let parts = self.acquisition(asked.acquisition).map_or(&[][..], |acquisition| &acquisition.parts);
-        in_force && parts.iter().any(|part| part.lock == asked.lock && part.capacity == 1)
+        let of_one = |part: &AcquirePart| part.lock == asked.lock && part.capacity == 1;
+        in_force && self.acquisition(asked.acquisition).is_some_and(|asked| asked.parts.iter().any(of_one))
     }
 
     fn begin_shared(&mut self, step: &mut Step, asked: &Downgrade, part: HeldPart) -> Reply {

@@ -13,7 +13,7 @@ impl LockTable {
             return Reply::Done;
         }
         let id = end.acquisition;
-        let acquisition = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get(&id.number));
+        let acquisition = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get_whole(id.number));
         let due = acquisition.is_some_and(|acquisition| match &acquisition.state {
             AcquisitionState::Waiting | AcquisitionState::Kept { .. } => false,
             AcquisitionState::Holding { grant, reports, .. } => {

@@ -17,12 +17,12 @@ impl LockTable {
             return Reply::Refused(self.no_session(id));
         };
         let (mut held, mut waited, mut slots) = (0, 0, Vec::new());
-        for (number, acquisition) in &session.acquisitions {
+        for (number, acquisition) in session.acquisitions.iter() {
             match &acquisition.state {
                 AcquisitionState::Waiting | AcquisitionState::Kept { .. } => waited += 1,
                 AcquisitionState::Holding { held: parts, .. } => {
                     held += 1;
-                    let of = AcquisitionId { session: id, number: *number };
+                    let of = AcquisitionId { session: id, number };
                     slots.extend(parts.iter().map(|part| (of, part.lock.clone(), part.slot)));
                 }
             }

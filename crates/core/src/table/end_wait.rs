@@ -10,7 +10,7 @@ impl LockTable {
             return Reply::Done;
         }
         let id = end.acquisition;
-        let waiting = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get(&id.number));
+        let waiting = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get_whole(id.number));
         let due = waiting.is_some_and(|acquisition| {
             acquisition.state == AcquisitionState::Waiting && matches!(acquisition.wait, Wait::Bounded(_))
         });

@@ -20,9 +20,9 @@ impl LockTable {
     pub(super) fn end_session(&mut self, step: &mut Step, id: SessionId, ended: Ended) {
         let Some(session) = self.sessions.remove(&id) else { return };
         self.secrets.remove(&session.secret);
-        for (number, acquisition) in &session.acquisitions {
-            let acquisition_id = AcquisitionId { session: id, number: *number };
-            self.end_acquisition(step, acquisition_id, acquisition, &session.client, ended);
+        for (number, acquisition) in session.acquisitions.iter() {
+            let acquisition_id = AcquisitionId { session: id, number };
+            self.end_acquisition(step, acquisition_id, &acquisition, &session.client, ended);
         }
         let held = session.held_tokens();
         self.remember_session(step, id, &session, held, ended);
@@ -51,7 +51,7 @@ impl LockTable {
     /// Ends one acquisition of a live session, and remembers how.
     pub(super) fn end_one(&mut self, step: &mut Step, id: AcquisitionId, ended: Ended) {
         let Some(session) = self.sessions.get_mut(&id.session) else { return };
-        let Some(acquisition) = session.acquisitions.remove(&id.number) else { return };
+        let Some(acquisition) = session.acquisitions.remove(id.number) else { return };
         let held = acquisition.tokens();
         if id.number >= session.mark {
             let how = OutcomeHow::Ended { ended, held };
@@ -65,7 +65,7 @@ impl LockTable {
     pub(super) fn end_parts(&mut self, step: &mut Step, id: AcquisitionId, parts: &[HeldPart], ended: Ended) {
         let Some(session) = self.sessions.get_mut(&id.session) else { return };
         let client = session.client.clone();
-        let Some(acquisition) = session.acquisitions.get_mut(&id.number) else { return };
+        let Some(acquisition) = session.acquisitions.get_mut(id.number) else { return };
         let AcquisitionState::Holding { held, .. } = &mut acquisition.state else { return };
         if held.iter().all(|part| parts.contains(part)) {
             return self.end_one(step, id, ended);
@@ -127,10 +127,10 @@ impl LockTable {
         };
         if ended.delays() {
             let owed = OwedDelay { delay: holder.delay, guards: holder.fenced_by };
-            tenure.owed = Some(match tenure.owed.take() {
+            tenure.owed = Some(Box::new(match tenure.owed.take() {
                 None => owed,
                 Some(earlier) => earlier.join(owed),
-            });
+            }));
         }
         let token = tenure.token;
         let over = tenure.holders.is_empty();
@@ -165,7 +165,7 @@ impl LockTable {
                         began: delay.began,
                         delay: delay.delay,
                     });
-                    lock.slots.insert(part.slot, SlotState::Delayed(delay));
+                    lock.slots.insert(part.slot, SlotState::Delayed(Box::new(delay)));
                     self.counts.delayed += 1;
                 }
             }
@@ -202,7 +202,7 @@ impl Session {
         // Of one that had ended in part, number and token do not tell which part is meant.
         let whole = self.acquisitions.iter().filter(|(_, acquisition)| acquisition.holds_all());
         let held = whole.flat_map(|(number, acquisition)| {
-            acquisition.tokens().into_iter().map(|(_, _, token)| (*number, token))
+            acquisition.tokens().into_iter().map(move |(_, _, token)| (number, token))
         });
         held.take(ENDED_HELD_MAX).collect()
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{LockTable, Step};
 use crate::event::Event;
+use crate::few::Few;
 use crate::ids::{AcquisitionId, GuardName, LockName, LogIndex, Millis, Slot};
 use crate::lock::{Holder, Lock, SlotState, Tenure};
 use crate::mode::Mode;
@@ -68,7 +69,8 @@ impl LockTable {
 
     /// Whether an acquisition is at the head of all its queues and all its locks have room.
     pub(crate) fn fits(&self, id: AcquisitionId) -> bool {
-        let Some(acquisition) = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get(&id.number))
+        let Some(acquisition) =
+            self.sessions.get(&id.session).and_then(|s| s.acquisitions.get_whole(id.number))
         else {
             return false;
         };
@@ -88,7 +90,7 @@ impl LockTable {
         came: Came<'_>,
     ) -> Option<Grant> {
         let token = self.header.token_base.token(step.at.index);
-        let acquisition = self.sessions.get_mut(&id.session)?.acquisitions.get_mut(&id.number)?;
+        let acquisition = self.sessions.get_mut(&id.session)?.acquisitions.get_mut(id.number)?;
         let mut held = Vec::with_capacity(acquisition.parts.len());
         for part in &acquisition.parts {
             if self.locks.get(&part.lock).is_none() {
@@ -139,8 +141,9 @@ impl LockTable {
         if waited {
             self.counts.waiting -= 1;
         }
-        let acquisition = self.sessions.get(&id.session)?.acquisitions.get(&id.number)?;
+        let acquisition = self.whole(id)?;
         let grant = self.grant_of(id, acquisition);
+        self.sessions.get_mut(&id.session)?.acquisitions.settle(id.number);
         step.events.push(Event::Granted { grant: grant.clone(), waited });
         Some(grant)
     }
@@ -221,7 +224,7 @@ impl Lock {
                     begun_at: place.at.wall,
                     slot,
                     mode: place.mode,
-                    holders: BTreeMap::from([(place.id, holder)]),
+                    holders: Few::one(place.id, holder),
                     owed: None,
                 };
                 self.slots.insert(slot, SlotState::Held(tenure));

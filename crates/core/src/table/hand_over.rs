@@ -59,7 +59,7 @@ impl LockTable {
 
     /// Whether a waiter could be granted if it got this slot: the head of all its other queues, with room there.
     fn fits_handed(&self, candidate: AcquisitionId, asked: &HandOver) -> bool {
-        let Some(acquisition) = self.acquisition(candidate) else { return false };
+        let Some(acquisition) = self.whole(candidate) else { return false };
         acquisition.parts.iter().all(|part| {
             let Some(lock) = self.locks.get(&part.lock) else { return false };
             if part.lock == asked.lock {

@@ -33,7 +33,7 @@ impl LockTable {
             };
             let (lock, slot) = (part.lock.clone(), part.slot);
             if let Some(lock) = self.locks.get_mut(&lock) {
-                lock.slots.insert(slot, SlotState::Delayed(delay));
+                lock.slots.insert(slot, SlotState::Delayed(Box::new(delay)));
                 self.counts.delayed += 1;
             }
             step.events.push(Event::DelayStarted { lock, slot, began: step.at.index, delay: closed });
@@ -115,17 +115,20 @@ impl LockTable {
             AcquisitionState::Holding { grant: step.at.index, held, reports: Reports::default() };
         let acquisition = acquisition.clone();
         let grant = self.grant_of(id, &acquisition);
+        if let Some(session) = self.sessions.get_mut(&id.session) {
+            session.acquisitions.settle(id.number);
+        }
         step.events.push(Event::Granted { grant, waited });
     }
 
     /// The delay and the guards that an acquisition named for a lock, as they were settled when it arrived.
     fn asked_of(&self, id: AcquisitionId, lock: &LockName) -> (Millis, Vec<GuardName>) {
-        let acquisition = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get(&id.number));
-        let part = acquisition.and_then(|a| a.parts.iter().find(|part| part.lock == *lock));
+        let acquisition = self.acquisition(id);
+        let part = acquisition.as_ref().and_then(|a| a.parts.iter().find(|part| part.lock == *lock));
         part.map(|part| (part.delay.millis(), part.fenced_by.clone())).unwrap_or_default()
     }
 
     pub(super) fn acquisition_mut(&mut self, id: AcquisitionId) -> Option<&mut Acquisition> {
-        self.sessions.get_mut(&id.session)?.acquisitions.get_mut(&id.number)
+        self.sessions.get_mut(&id.session)?.acquisitions.get_mut(id.number)
     }
 }

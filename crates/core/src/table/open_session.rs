@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::{LockTable, Step};
+use crate::acquisitions::Acquisitions;
 use crate::command::OpenSession;
 use crate::event::Event;
 use crate::ids::{RequestNumber, SessionId};
@@ -66,7 +67,7 @@ impl LockTable {
             last_command: step.at.index,
             mark: RequestNumber(0),
             highest: RequestNumber(0),
-            acquisitions: BTreeMap::new(),
+            acquisitions: Acquisitions::default(),
             outcomes: BTreeMap::new(),
             ticks: self.ticks.count,
             took_over: None,

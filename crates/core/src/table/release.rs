@@ -23,7 +23,7 @@ impl LockTable {
             let how = outcome.how.clone();
             return self.released_before(release, &how);
         }
-        let Some(acquisition) = session.acquisitions.get(&id.number) else {
+        let Some(acquisition) = session.acquisitions.get(id.number) else {
             if id.number <= session.highest && id.number < session.mark {
                 return Reply::Released(Ended::Forgotten);
             }

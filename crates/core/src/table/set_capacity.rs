@@ -41,7 +41,7 @@ impl LockTable {
     fn unsuited(&self, set: &SetCapacity) -> Vec<(AcquisitionId, Refusal)> {
         let Some(lock) = self.locks.get(&set.lock) else { return Vec::new() };
         let refused = self.waiters(set).filter_map(|id| {
-            let part = self.acquisition(id)?.parts.iter().find(|part| part.lock == set.lock)?;
+            let part = self.whole(id)?.parts.iter().find(|part| part.lock == set.lock)?;
             Some((id, lock.suits(part).err()?))
         });
         refused.collect()

@@ -55,7 +55,7 @@ mod tests {
 
     fn metadata(story: &Story, session: SessionId) -> Payload {
         let acquisitions = &story.table.session(session).expect("it lives").acquisitions;
-        acquisitions[&id(session, 1).number].terms.metadata.clone()
+        acquisitions.get(id(session, 1).number).expect("it waits or holds").terms.metadata.clone()
     }
 
     #[test]

@@ -68,6 +68,26 @@ impl<K: Ord + Hash + Clone, V: Clone> Sharded<K, V> {
     }
 }
 
+impl<K: Ord + Hash + Clone, V: Clone> Sharded<K, V> {
+    /// Entries of one shard, as they were written: all at once, so that its nodes are full.
+    fn put<E: serde::de::Error>(&mut self, shard: usize, entries: &mut Vec<(K, V)>) -> Result<(), E> {
+        let (before, count) = (self.len, entries.len());
+        if self.shards[shard].is_empty() {
+            let map: BTreeMap<K, V> = entries.drain(..).collect();
+            self.len += map.len();
+            self.shards[shard] = Arc::new(map);
+        } else {
+            for (key, value) in entries.drain(..) {
+                self.insert(key, value);
+            }
+        }
+        match self.len == before + count {
+            true => Ok(()),
+            false => Err(E::custom("a key stands twice in a table")),
+        }
+    }
+}
+
 impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Sharded<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.shards.iter().flat_map(|shard| shard.iter())).finish()
@@ -107,11 +127,16 @@ where
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut map = Sharded::new();
-                while let Some((key, value)) = seq.next_element()? {
-                    if map.insert(key, value).is_some() {
-                        return Err(serde::de::Error::custom("a key stands twice in a table"));
+                let (mut at, mut run) = (0, Vec::new());
+                while let Some((key, value)) = seq.next_element::<(K, V)>()? {
+                    let shard = shard_of(&key, SHARDS);
+                    if shard != at {
+                        map.put(at, &mut run)?;
+                        at = shard;
                     }
+                    run.push((key, value));
                 }
+                map.put(at, &mut run)?;
                 Ok(map)
             }
         }

@@ -242,7 +242,13 @@ impl Story {
 
     /// What a holder has reported.
     pub(crate) fn reports(&self, id: AcquisitionId) -> Reports {
-        let acquisition = &self.table.session(id.session).expect("it lives").acquisitions[&id.number];
+        let acquisition = &self
+            .table
+            .session(id.session)
+            .expect("it lives")
+            .acquisitions
+            .get(id.number)
+            .expect("it waits or holds");
         match &acquisition.state {
             AcquisitionState::Holding { reports, .. } => *reports,
             other => panic!("{other:?}"),

@@ -235,7 +235,7 @@ fn metadata_and_terms_go_over_and_deadlines_start_over() {
     let held = story.holds_on(ask(old, 1, "l"), terms.clone());
     story.report(old, 1, held, 41);
     let took = take_over(&mut story, old, true);
-    let acquisition = &story.table.session(took.session).unwrap().acquisitions[&RequestNumber(1)];
+    let acquisition = &story.table.session(took.session).unwrap().acquisitions.get(RequestNumber(1)).unwrap();
     assert_eq!(acquisition.terms, terms);
     assert_eq!(story.reports(id(took.session, 1)), Default::default());
     let held = story.holder("l").unwrap().2;
@@ -342,6 +342,6 @@ fn a_lock_that_is_kept_is_not_forgotten() {
     let new = take_over(&mut story, old, false).session;
     let session = story.table.session(new).expect("it lives");
     let slots: Vec<(LockName, Slot)> = vec![(lock("l"), Slot(0))];
-    assert_eq!(session.acquisitions[&RequestNumber(1)].state, AcquisitionState::Kept { slots });
+    assert_eq!(session.acquisitions.get(RequestNumber(1)).unwrap().state, AcquisitionState::Kept { slots });
     assert_eq!(story.table.lock_count(), 1);
 }

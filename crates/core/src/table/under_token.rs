@@ -1,6 +1,8 @@
 //! What a holder asks under its token: metadata, batons, reports, downgrade, handover. All of them meet the same question
 //! first.
 
+use std::borrow::Cow;
+
 use super::LockTable;
 use crate::ids::{AcquisitionId, LockName, Slot};
 use crate::reply::{Ended, HolderView, Refusal};
@@ -32,7 +34,7 @@ impl LockTable {
                 other => other,
             });
         };
-        if session.acquisitions.contains_key(&id.number) {
+        if session.acquisitions.contains(id.number) {
             let held = self.held_parts(id);
             let holds = held.iter().any(|part| under.is(&part.lock, part.slot, part.token));
             return if holds { Ok(()) } else { Err(self.part_not_held(under)) };
@@ -55,15 +57,20 @@ impl LockTable {
     }
 
     /// An acquisition that waits or holds.
-    pub(super) fn acquisition(&self, id: AcquisitionId) -> Option<&Acquisition> {
-        self.sessions.get(&id.session)?.acquisitions.get(&id.number)
+    pub(super) fn acquisition(&self, id: AcquisitionId) -> Option<Cow<'_, Acquisition>> {
+        self.sessions.get(&id.session)?.acquisitions.get(id.number)
+    }
+
+    /// The same, unless it is a plain hold: those have no owners, and wait for nothing.
+    pub(super) fn whole(&self, id: AcquisitionId) -> Option<&Acquisition> {
+        self.sessions.get(&id.session)?.acquisitions.get_whole(id.number)
     }
 
     /// Everything that an acquisition holds.
-    pub(super) fn held_parts(&self, id: AcquisitionId) -> &[HeldPart] {
-        match self.acquisition(id).map(|acquisition| &acquisition.state) {
+    pub(super) fn held_parts(&self, id: AcquisitionId) -> Vec<HeldPart> {
+        match self.acquisition(id).map(|acquisition| acquisition.into_owned().state) {
             Some(AcquisitionState::Holding { held, .. }) => held,
-            Some(AcquisitionState::Waiting | AcquisitionState::Kept { .. }) | None => &[],
+            Some(AcquisitionState::Waiting | AcquisitionState::Kept { .. }) | None => Vec::new(),
         }
     }
 

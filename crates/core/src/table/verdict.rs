@@ -80,7 +80,7 @@ impl LockTable {
             let remembered = self.end_of(presented).or(with_session.map(|session| session.ended));
             return Some(remembered.unwrap_or(Ended::Forgotten));
         };
-        if session.acquisitions.contains_key(&id.number) {
+        if session.acquisitions.contains(id.number) {
             // Alive, but not so: part of it may have ended, or the claim is of another token or mode.
             return self.part_before(id, &presented.lock, presented.slot, presented.token);
         }
@@ -132,7 +132,7 @@ impl LockTable {
         if let Some(ended) = self.remembered_end(id, lock, slot, token) {
             return Some(ended);
         }
-        let acquisition = self.sessions.get(&id.session)?.acquisitions.get(&id.number)?;
+        let acquisition = self.acquisition(id)?;
         let AcquisitionState::Holding { grant, held, .. } = &acquisition.state else { return None };
         let asked = acquisition.parts.iter().find(|part| part.lock == *lock)?;
         let still = held.iter().filter(|part| part.lock == *lock);

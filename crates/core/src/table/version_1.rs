@@ -205,7 +205,7 @@ impl From<SlotState> for lock::SlotState {
     fn from(old: SlotState) -> Self {
         match old {
             SlotState::Held(tenure) => Self::Held(tenure),
-            SlotState::Delayed(old) => Self::Delayed(lock::Delay {
+            SlotState::Delayed(old) => Self::Delayed(Box::new(lock::Delay {
                 began: old.began,
                 began_at: old.began_at,
                 ended: old.ended,
@@ -213,7 +213,7 @@ impl From<SlotState> for lock::SlotState {
                 guards: old.guards,
                 confirmed: Default::default(),
                 kept_for: None,
-            }),
+            })),
         }
     }
 }

@@ -126,7 +126,7 @@ impl LockTable {
 
     fn slot_view(&self, slot: Slot, state: &SlotState) -> SlotView {
         match state {
-            SlotState::Delayed(delay) => SlotView::Delayed { slot, delay: delay.clone() },
+            SlotState::Delayed(delay) => SlotView::Delayed { slot, delay: (**delay).clone() },
             SlotState::Held(tenure) => SlotView::Held {
                 slot,
                 token: tenure.token,
@@ -141,7 +141,8 @@ impl LockTable {
     fn hold_views(&self, tenure: &Tenure) -> Vec<HoldView> {
         let views = self.holder_views(tenure).into_iter().map(|holder| {
             let id = holder.acquisition;
-            let acquisition = self.sessions.get(&id.session).and_then(|s| s.acquisitions.get(&id.number));
+            let acquisition =
+                self.sessions.get(&id.session).and_then(|s| s.acquisitions.get_whole(id.number));
             let reports = match acquisition.map(|acquisition| &acquisition.state) {
                 Some(AcquisitionState::Holding { reports, .. }) => *reports,
                 Some(AcquisitionState::Waiting | AcquisitionState::Kept { .. }) | None => Reports::default(),
@@ -154,7 +155,7 @@ impl LockTable {
 
     fn waiter_view(&self, name: &LockName, id: AcquisitionId) -> Option<WaiterView> {
         let session = self.sessions.get(&id.session)?;
-        let acquisition = session.acquisitions.get(&id.number)?;
+        let acquisition = session.acquisitions.get_whole(id.number)?;
         let part = acquisition.parts.iter().find(|part| part.lock == *name)?;
         Some(WaiterView {
             acquisition: id,
@@ -170,8 +171,8 @@ impl LockTable {
 
     /// What a session's acquisition holds, while it does.
     pub fn grant(&self, id: AcquisitionId) -> Option<crate::reply::Grant> {
-        let acquisition = self.sessions.get(&id.session)?.acquisitions.get(&id.number)?;
-        matches!(acquisition.state, AcquisitionState::Holding { .. }).then(|| self.grant_of(id, acquisition))
+        let acquisition = self.acquisition(id)?;
+        matches!(acquisition.state, AcquisitionState::Holding { .. }).then(|| self.grant_of(id, &acquisition))
     }
 }
 

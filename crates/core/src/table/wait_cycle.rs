@@ -53,7 +53,7 @@ impl LockTable {
         candidate: AcquisitionId,
     ) -> Option<Cycle> {
         let passes = self.locks.get(&asked.lock)?.queue.head().is_some_and(|(_, head)| head != candidate);
-        let acquisition = self.acquisition(candidate).filter(|_| passes)?;
+        let acquisition = self.whole(candidate).filter(|_| passes)?;
         let owner = (candidate.session, acquisition.owner.as_ref()?);
         let handed =
             Handed { to: candidate, owner, parts: &acquisition.parts, lock: &asked.lock, slot: asked.slot };
@@ -69,13 +69,13 @@ impl LockTable {
     /// gave up, and those that a smaller capacity closes.
     pub(super) fn break_cycles(&mut self, step: &mut Step, id: AcquisitionId) {
         while step.looks_left > 0
-            && let Some(acquisition) = self.acquisition(id)
+            && let Some(acquisition) = self.whole(id)
             && let Some(owner) = &acquisition.owner
         {
             let mut graph = Graph::new(self, step.looks_left, None, None);
             let found = graph.cycle_through((id.session, owner));
             let Some(cycle) = told(step, id, &graph, found) else { return };
-            let arrived = |id: &AcquisitionId| self.acquisition(*id).map(|acquisition| acquisition.arrived);
+            let arrived = |id: &AcquisitionId| self.whole(*id).map(|acquisition| acquisition.arrived);
             let waiters = cycle.steps.iter().map(|step| step.acquisition);
             let Some(youngest) = waiters.max_by_key(arrived) else { return };
             let how = OutcomeHow::Ended { ended: Ended::Deadlocked, held: Vec::new() };
@@ -87,7 +87,7 @@ impl LockTable {
     /// waiter that has a label.
     pub fn check_wait_cycles(&self) -> Result<(), String> {
         for (session, of) in self.sessions() {
-            for owner in of.acquisitions.values().filter_map(|acquisition| acquisition.owner.as_ref()) {
+            for owner in of.acquisitions.iter_whole().filter_map(|(_, whole)| whole?.owner.as_ref()) {
                 let found = Graph::new(self, u32::MAX, None, None).cycle_through((session, owner));
                 if let Ok(Some(cycle)) = found {
                     return Err(format!("these wait for each other: {cycle:?}"));
@@ -109,11 +109,11 @@ impl LockTable {
             request.parts.iter().any(|part| part.lock == *name)
                 || self.locks.get(name).is_some_and(|lock| !lock.queue.is_empty())
         };
-        for acquisition in session.acquisitions.values() {
+        for (_, whole) in session.acquisitions.iter_whole() {
             graph.look()?;
-            if acquisition.owner.as_ref() != Some(owner.1) {
+            let Some(acquisition) = whole.filter(|whole| whole.owner.as_ref() == Some(owner.1)) else {
                 continue;
-            }
+            };
             let waited_for = match &acquisition.state {
                 AcquisitionState::Waiting => true,
                 AcquisitionState::Holding { held, .. } => held.iter().any(|part| awaited(&part.lock)),

@@ -112,9 +112,10 @@ impl<'a> Graph<'a> {
             self.asked.iter().filter(|(of, _)| *of == owner).map(|(_, wait)| *wait).collect();
         let table = self.table;
         let Some(session) = table.sessions.get(&owner.0) else { return Ok(waits) };
-        for (number, acquisition) in &session.acquisitions {
+        for (number, whole) in session.acquisitions.iter_whole() {
             self.look()?;
-            let id = AcquisitionId { session: owner.0, number: *number };
+            let Some(acquisition) = whole else { continue };
+            let id = AcquisitionId { session: owner.0, number };
             let waiting = acquisition.state == AcquisitionState::Waiting && !self.is_handed(id);
             if waiting && acquisition.owner.as_ref() == Some(owner.1) {
                 waits.push(Wait { id, arrived: acquisition.arrived, parts: &acquisition.parts });
@@ -150,7 +151,7 @@ impl<'a> Graph<'a> {
             if self.is_handed(id) {
                 continue;
             }
-            let Some(other) = self.table.acquisition(id) else { continue };
+            let Some(other) = self.table.whole(id) else { continue };
             let mode = other.parts.iter().find(|other| other.lock == part.lock).map(|other| other.mode);
             let (Some(mode), Some(label)) = (mode, &other.owner) else { continue };
             if !part.mode.shares_with(mode) {
@@ -206,7 +207,7 @@ impl<'a> Graph<'a> {
         let mut owners = Vec::new();
         for id in holders {
             self.look()?;
-            if let Some(label) = self.table.acquisition(id).and_then(|holder| holder.owner.as_ref()) {
+            if let Some(label) = self.table.whole(id).and_then(|holder| holder.owner.as_ref()) {
                 owners.push(self.number((id.session, label)));
             }
         }

@@ -17,7 +17,7 @@ impl LockTable {
         cycle: Option<Cycle>,
     ) {
         let Some(session) = self.sessions.get_mut(&id.session) else { return };
-        let Some(acquisition) = session.acquisitions.remove(&id.number) else { return };
+        let Some(acquisition) = session.acquisitions.remove(id.number) else { return };
         if id.number >= session.mark {
             session.outcomes.insert(id.number, Outcome { content: Some(acquisition.content), how });
         }

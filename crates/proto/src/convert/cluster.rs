@@ -2,7 +2,7 @@
 
 use palisade_core::ids::{ClientName, LockName, LogIndex, SessionId, Slot};
 use palisade_core::lock::Predecessor;
-use palisade_core::session::{AcquisitionState, Session};
+use palisade_core::session::{Acquisition, AcquisitionState, Session};
 use palisade_core::table::{Baton, HoldView, LockView, SlotView, WaiterView};
 use palisade_core::token::TokenBase;
 use prost::Message;
@@ -61,8 +61,11 @@ pub fn list_sessions(message: &v1::ListSessions) -> Result<SessionListing, BadAr
 /// To the wire. The leader puts in what only it knows: the rest of the lease, and what the holder told of itself.
 pub fn session_view(id: SessionId, session: &Session) -> v1::SessionView {
     let count = |holding: bool| {
-        let states = session.acquisitions.values().map(|acquisition| &acquisition.state);
-        let those = states.filter(|state| matches!(state, AcquisitionState::Holding { .. }) == holding);
+        // One that is not whole is a plain hold.
+        let holds = |whole: Option<&Acquisition>| {
+            whole.is_none_or(|whole| matches!(whole.state, AcquisitionState::Holding { .. }))
+        };
+        let those = session.acquisitions.iter_whole().filter(|(_, whole)| holds(*whole) == holding);
         u32::try_from(those.count()).unwrap_or(u32::MAX)
     };
     v1::SessionView {

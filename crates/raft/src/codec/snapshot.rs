@@ -1,6 +1,8 @@
 //! The bytes of a snapshot: `[version][length u32][what it covers][table]`.
 
-use bytes::{Buf, Bytes};
+use std::io::{self, BufWriter, Write};
+
+use bytes::Buf;
 use palisade_core::table::LockTable;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,8 @@ use crate::engine::LogPoint;
 use crate::types::{SnapshotMeta, StoredMembership};
 
 const PLACE: &str = "a snapshot";
+/// Bytes that are handed on at one time.
+const PIECE: usize = 16 << 10;
 
 /// What the snapshot covers.
 #[derive(Serialize, Deserialize)]
@@ -19,9 +23,12 @@ struct Cover {
     members: Members,
 }
 
-/// Encodes the table. Takes time in proportion to it: not for a reactor.
-#[allow(clippy::expect_used)]
-pub(crate) fn encode_snapshot(meta: &SnapshotMeta, table: &LockTable) -> Bytes {
+/// Writes the table, piece by piece. Takes time in proportion to it: not for a reactor.
+///
+/// # Errors
+///
+/// Those of `to`.
+pub(crate) fn write_snapshot(meta: &SnapshotMeta, table: &LockTable, to: &mut dyn Write) -> io::Result<()> {
     use bincode::Options;
     let cover = Cover {
         last: meta.last_log_id.map(LogPoint::from),
@@ -30,12 +37,15 @@ pub(crate) fn encode_snapshot(meta: &SnapshotMeta, table: &LockTable) -> Bytes {
     };
     let write = bincode::DefaultOptions::new().with_fixint_encoding();
     let mut bytes = vec![VERSION, 0, 0, 0, 0];
-    write.serialize_into(&mut bytes, &cover).expect("writing to memory does not fail");
+    write.serialize_into(&mut bytes, &cover).map_err(io::Error::other)?;
     let len = (bytes.len() - 5) as u32;
     bytes[1..5].copy_from_slice(&len.to_le_bytes());
+    // Fields are written one by one, and `to` may count each.
+    let mut to = BufWriter::with_capacity(PIECE, to);
+    to.write_all(&bytes)?;
     let write = bincode::DefaultOptions::new().with_fixint_encoding();
-    write.serialize_into(&mut bytes, table).expect("writing to memory does not fail");
-    bytes.into()
+    write.serialize_into(&mut to, table).map_err(io::Error::other)?;
+    to.flush()
 }
 
 /// What a snapshot covers, without its table.
@@ -72,7 +82,8 @@ mod tests {
     fn a_snapshot_survives_and_a_short_one_is_refused() {
         let meta =
             SnapshotMeta { last_log_id: Some(log_id(3, 9)), last_membership: StoredMembership::default() };
-        let bytes = encode_snapshot(&meta, &LockTable::new());
+        let mut bytes = Vec::new();
+        write_snapshot(&meta, &LockTable::new(), &mut bytes).expect("it writes");
         assert_eq!(decode_cover(&bytes), Ok(meta.clone()));
         assert_eq!(decode_snapshot(&bytes), Ok((meta, LockTable::new())));
         for len in 0..bytes.len() {

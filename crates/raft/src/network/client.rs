@@ -36,6 +36,7 @@ use crate::codec::peer::{
     encode_append, encode_message, encode_part,
 };
 use crate::replica::PeerNode;
+use crate::snapshot_data::SnapshotData;
 use crate::types::{AppendRequest, AppendResult, RpcError, Snapshot, Types, Vote};
 
 /// Makes clients for openraft, and keeps the connections that they share.
@@ -150,7 +151,7 @@ fn refused(status: &Status) -> RpcError {
 }
 
 impl RaftNetworkV2<Types> for PeerClient {
-    type SnapshotData = Bytes;
+    type SnapshotData = SnapshotData;
 
     /// openraft asks through [`stream_append`](Self::stream_append) alone.
     async fn append_entries(
@@ -225,7 +226,9 @@ impl RaftNetworkV2<Types> for PeerClient {
         option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
         let mut grpc = self.connected()?.bulk.clone();
-        let request = self.request(parts(vote, snapshot.snapshot));
+        let snapshot = snapshot.snapshot.bytes().await;
+        let snapshot = snapshot.map_err(|why| RpcError::from(Unreachable::from_string(why)))?;
+        let request = self.request(parts(vote, snapshot));
         let call = self.answer(RPCTypes::InstallSnapshot, option.hard_ttl(), grpc.snapshot(request));
         tokio::select! {
             biased;
@@ -245,15 +248,20 @@ impl RaftNetworkV2<Types> for PeerClient {
     }
 }
 
-/// A snapshot, cut up as it is sent.
+/// A snapshot, cut up as it is sent. Its checksum is made along the way: to go over all of it at one time would stop this
+/// node for as long.
 fn parts(vote: Vote, snapshot: Bytes) -> impl futures_util::Stream<Item = Body> + Send + 'static {
     let head = SnapshotPart::Head(SnapshotHead { vote, bytes: snapshot.len() as u64 });
-    let end = SnapshotPart::End(crc32fast::hash(&snapshot));
-    let chunks = (0..snapshot.len())
-        .step_by(CHUNK_BYTES)
-        .map(move |from| SnapshotPart::Chunk(snapshot.slice(from..snapshot.len().min(from + CHUNK_BYTES))));
-    let all = std::iter::once(head).chain(chunks).chain(std::iter::once(end));
-    stream::iter(all.map(|part| Body { body: encode_part(&part) }))
+    let chunks = stream::unfold(Some((snapshot, crc32fast::Hasher::new())), |left| async move {
+        let (mut snapshot, mut checksum) = left?;
+        if snapshot.is_empty() {
+            return Some((SnapshotPart::End(checksum.finalize()), None));
+        }
+        let chunk = snapshot.split_to(snapshot.len().min(CHUNK_BYTES));
+        checksum.update(&chunk);
+        Some((SnapshotPart::Chunk(chunk), Some((snapshot, checksum))))
+    });
+    stream::iter([head]).chain(chunks).map(|part| Body { body: encode_part(&part) })
 }
 
 struct Answers {

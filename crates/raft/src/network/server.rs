@@ -21,6 +21,7 @@ use crate::codec::peer::{
     encode_append_result, encode_message,
 };
 use crate::raft_replica::Replica;
+use crate::snapshot_data::SnapshotData;
 use crate::types::{Snapshot, Types};
 
 /// Bytes of a snapshot that a peer may send.
@@ -103,7 +104,7 @@ impl Peer for PeerService {
         self.replica.credentials().admit(request.metadata())?;
         let (head, snapshot) = collect(request.into_inner()).await?;
         let meta = cover_of(&snapshot).map_err(undecodable)?;
-        let snapshot = Snapshot { meta, snapshot };
+        let snapshot = Snapshot { meta, snapshot: SnapshotData::here(snapshot) };
         let installed = self.replica.intake().snapshot(self.replica.raft(), head.vote, snapshot).await;
         answer(&installed.map_err(|why| Status::unavailable(format!("this node has stopped: {why}")))?)
     }
@@ -145,14 +146,15 @@ async fn collect(mut parts: Streaming<Body>) -> Result<(SnapshotHead, Bytes), St
     if head.bytes > SNAPSHOT_BYTES_MAX {
         return Err(Status::resource_exhausted(format!("a snapshot of {} bytes is too large", head.bytes)));
     }
-    let mut snapshot = BytesMut::new();
+    let (mut snapshot, mut so_far) = (BytesMut::new(), crc32fast::Hasher::new());
     loop {
         match next(&mut parts).await? {
             SnapshotPart::Chunk(chunk) if (snapshot.len() + chunk.len()) as u64 <= head.bytes => {
+                so_far.update(&chunk);
                 snapshot.extend_from_slice(&chunk);
             }
             SnapshotPart::End(checksum)
-                if snapshot.len() as u64 == head.bytes && crc32fast::hash(&snapshot) == checksum =>
+                if snapshot.len() as u64 == head.bytes && so_far.clone().finalize() == checksum =>
             {
                 return Ok((head, snapshot.freeze()));
             }

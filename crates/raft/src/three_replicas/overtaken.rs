@@ -8,8 +8,10 @@ use futures_util::StreamExt;
 use openraft::EntryPayload;
 
 use super::*;
-use crate::codec::snapshot::encode_snapshot;
+use crate::codec::snapshot::write_snapshot;
 use crate::error::OpenError;
+use crate::snapshot_data::SnapshotData;
+use crate::snapshot_store::WriteSnapshot;
 use crate::types::{
     AppendRequest, Entry, Membership, Snapshot, SnapshotMeta, StoredMembership, Vote, log_id,
 };
@@ -35,9 +37,13 @@ impl SnapshotStore for SlowSnapshots {
         self.0.newest()
     }
 
-    fn save(&self, index: u64, snapshot: &Bytes) -> Result<(), OpenError> {
+    fn read(&self, index: u64) -> Result<Option<Bytes>, OpenError> {
+        self.0.read(index)
+    }
+
+    fn save(&self, index: u64, write: WriteSnapshot<'_>) -> Result<(), OpenError> {
         std::thread::sleep(SLOW);
-        self.0.save(index, snapshot)
+        self.0.save(index, write)
     }
 
     fn blocks(&self) -> bool {
@@ -77,7 +83,9 @@ fn entries() -> Vec<Entry> {
 fn snapshot(term: u64, last: u64) -> Snapshot {
     let last_membership = StoredMembership::new(Some(log_id(1, 0)), members());
     let meta = SnapshotMeta { last_log_id: Some(log_id(term, last)), last_membership };
-    Snapshot { snapshot: encode_snapshot(&meta, &LockTable::default()), meta }
+    let mut bytes = Vec::new();
+    write_snapshot(&meta, &LockTable::default(), &mut bytes).expect("memory takes it");
+    Snapshot { meta, snapshot: SnapshotData::here(bytes.into()) }
 }
 
 /// Sends, and gives it time to be taken up.

@@ -45,9 +45,9 @@ fn bound(table: &LockTable, id: SessionId, session: &Session) -> v1::Bound {
     let listed = session.acquisitions.iter().map(|(number, acquisition)| {
         let grant = match acquisition.state {
             AcquisitionState::Waiting | AcquisitionState::Kept { .. } => None,
-            AcquisitionState::Holding { .. } => table.grant(AcquisitionId { session: id, number: *number }),
+            AcquisitionState::Holding { .. } => table.grant(AcquisitionId { session: id, number }),
         };
-        (*number, grant)
+        (number, grant)
     });
     convert::session::bound(listed)
 }

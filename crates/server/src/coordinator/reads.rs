@@ -13,6 +13,9 @@ use super::{Attachment, Coordinator};
 use crate::error;
 use crate::signer;
 
+/// Locks and sessions that are gone through while grants wait: a millisecond or so.
+const READ_AT_ONCE_MAX: usize = 10_000;
+
 impl Coordinator {
     /// Answers with what `read` finds, once a round that begins now has proved that this node still leads.
     pub(super) fn read_proved(
@@ -33,6 +36,35 @@ impl Coordinator {
         }));
     }
 
+    /// The same for a read that goes over the whole table: a large one is read beside the reactor, from a view that costs
+    /// little to take, so that grants and keepalives do not wait for it.
+    fn read_all_proved(
+        self: &Arc<Self>,
+        to: &Arc<Attachment>,
+        tag: u64,
+        read: impl FnOnce(&Self, &LockTable) -> response::Result + Send + 'static,
+    ) {
+        let coordinator = self.clone();
+        let to = to.clone();
+        self.rounds.clone().join(Box::new(move |proof| {
+            let answer = move |index: LogIndex, result| {
+                let result = Some(result);
+                to.answer(v1::Response { tag, session: 0, index: index.0, renewed: false, result });
+            };
+            let (index, replica) = match (proof, coordinator.replica()) {
+                (Err(why), _) => return answer(LogIndex(0), response::Result::Error(error::unproved(why))),
+                (Ok(_), None) => return answer(LogIndex(0), response::Result::Error(error::not_leader())),
+                (Ok(index), Some(replica)) => (index, replica),
+            };
+            if replica.read(|table| table.lock_count() + table.session_count()) <= READ_AT_ONCE_MAX {
+                let result = replica.read(|table| read(&coordinator, table));
+                return answer(index, result);
+            }
+            let view = replica.view();
+            tokio::task::spawn_blocking(move || answer(index, read(&coordinator, &view)));
+        }));
+    }
+
     /// Who holds a lock, who waits, what came before.
     pub(super) fn get_lock(self: &Arc<Self>, to: &Arc<Attachment>, tag: u64, get: &v1::GetLock) {
         match convert::cluster::get_lock(get) {
@@ -49,7 +81,7 @@ impl Coordinator {
             Ok(listing) => listing,
             Err(bad) => return to.answer(error::response(tag, 0, bad.into())),
         };
-        self.read_proved(to, tag, move |coordinator, table| {
+        self.read_all_proved(to, tag, move |coordinator, table| {
             let limit = listing.limit as usize;
             let names = table.locks().map(|(name, _)| name);
             let within = |name: &&LockName| {
@@ -71,7 +103,7 @@ impl Coordinator {
             Ok(listing) => listing,
             Err(bad) => return to.answer(error::response(tag, 0, bad.into())),
         };
-        self.read_proved(to, tag, move |coordinator, table| {
+        self.read_all_proved(to, tag, move |coordinator, table| {
             let limit = listing.limit as usize;
             let within = |(id, session): &(SessionId, &Session)| {
                 *id > listing.after && session.client.as_str().starts_with(&listing.client)

@@ -27,8 +27,11 @@ impl LeaseClock {
                 ttl => ttl,
             };
             self.arm_session(id, now, session.ttl, left, session.last_command);
-            for (number, acquisition) in &session.acquisitions {
-                let id = AcquisitionId { session: id, number: *number };
+            // A plain hold has no time of its own.
+            let whole =
+                session.acquisitions.iter_whole().filter_map(|(number, whole)| Some((number, whole?)));
+            for (number, acquisition) in whole {
+                let id = AcquisitionId { session: id, number };
                 match (&acquisition.state, acquisition.wait) {
                     (AcquisitionState::Waiting, Wait::Bounded(bound)) => self.arm_wait(id, now, bound),
                     (AcquisitionState::Holding { .. }, _) => self.count_holder(now, id, table),
@@ -36,13 +39,15 @@ impl LeaseClock {
                 }
             }
         }
-        for (name, lock) in table.locks() {
-            for (slot, state) in &lock.slots {
-                match state {
-                    SlotState::Delayed(delay) => self.arm_delay(name, *slot, now, delay.began, delay.delay),
-                    SlotState::Held(_) => {}
-                }
-            }
+        // Most locks are held, and of those there may be a million: none is looked at after the last delay.
+        let slots = table.locks().flat_map(|(name, lock)| lock.slots.iter().map(move |slot| (name, slot)));
+        let delayed = slots.filter_map(|(name, (slot, state))| match state {
+            SlotState::Delayed(delay) => Some((name, *slot, delay)),
+            SlotState::Held(_) => None,
+        });
+        let count = usize::try_from(table.counts().delayed).unwrap_or(usize::MAX);
+        for (name, slot, delay) in delayed.take(count) {
+            self.arm_delay(name, slot, now, delay.began, delay.delay);
         }
     }
 

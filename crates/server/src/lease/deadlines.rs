@@ -168,7 +168,7 @@ fn holding(
     table: &LockTable,
     id: AcquisitionId,
 ) -> Option<(&palisade_core::session::Acquisition, LogIndex, Reports)> {
-    let acquisition = table.session(id.session)?.acquisitions.get(&id.number)?;
+    let acquisition = table.session(id.session)?.acquisitions.get_whole(id.number)?;
     match &acquisition.state {
         AcquisitionState::Holding { grant, reports, .. } => Some((acquisition, *grant, *reports)),
         AcquisitionState::Waiting | AcquisitionState::Kept { .. } => None,

@@ -80,7 +80,7 @@ pub(super) fn told(events: &[Event], table: &LockTable) -> Vec<LockEvent> {
 }
 
 fn metadata(table: &LockTable, id: AcquisitionId) -> Payload {
-    let acquisition = table.session(id.session).and_then(|session| session.acquisitions.get(&id.number));
+    let acquisition = table.session(id.session).and_then(|session| session.acquisitions.get_whole(id.number));
     acquisition.map(|acquisition| acquisition.terms.metadata.clone()).unwrap_or_default()
 }
 

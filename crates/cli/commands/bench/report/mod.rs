@@ -2,6 +2,7 @@
 
 mod files;
 mod latencies;
+mod markdown;
 mod plot;
 mod shape;
 

@@ -79,6 +79,8 @@ pub(in super::super) const TOKENS_RISE: Rule = Rule {
 pub(in super::super) enum Label {
     Number(u32),
     Word(&'static str),
+    /// So many of something.
+    Of(u32, &'static str),
 }
 
 impl Label {
@@ -86,6 +88,7 @@ impl Label {
         match self {
             Self::Number(number) => number.to_string(),
             Self::Word(word) => word.to_owned(),
+            Self::Of(number, what) => format!("{number} {what}"),
         }
     }
 
@@ -93,6 +96,7 @@ impl Label {
         match self {
             Self::Number(number) => number.into(),
             Self::Word(word) => word.into(),
+            Self::Of(..) => self.text().into(),
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::exit::Exit;
 const PURGE_BATCH: u64 = 4_096;
 /// How long a killed node stays away, every other time.
 const AWAY: Duration = Duration::from_secs(5);
+/// How long a node is held back at least. A leader keeps what it is sending: it gives up a silent follower after a second
+/// and a half, tries again for as long, and purges in between.
+const HELD_MIN: Duration = Duration::from_secs(6);
 /// How long a node is held back at most, to be behind far enough.
 const HELD_MAX: Duration = Duration::from_secs(50);
 
@@ -63,9 +66,10 @@ impl Faults {
     ) -> Result<(), Failure> {
         let before = node(&cluster.status().await?, follower)?.clone();
         cluster.node(follower)?.stop().await?;
-        let deadline = Instant::now() + HELD_MAX;
-        while Instant::now() < deadline {
+        let began = Instant::now();
+        while began.elapsed() < HELD_MAX {
             if let Some(status) = onlooker.look(cluster).await
+                && began.elapsed() >= HELD_MIN
                 && let Some(leader) = status.nodes.iter().find(|node| node.role == "leader")
                 && leader.snapshot.saturating_sub(self.keep_log + PURGE_BATCH) > before.applied
             {

@@ -104,3 +104,30 @@ async fn the_last_node_still_rejects_what_it_knows_to_be_superseded() {
     let unproved = one(&live, last, &present, "orders").await;
     assert_eq!(unproved.unwrap_err().code(), tonic::Code::Unavailable, "only a majority says current");
 }
+
+/// Checks at one time: several times as many as a node verifies at one time.
+const AT_ONCE: usize = 300;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sequencer_that_was_verified_before_is_checked_however_many_ask_at_once() {
+    let live = Live::start(3).await;
+    let client = live.client(Duration::from_secs(60));
+    let session = client.open_session().await.unwrap();
+    let guard = session.lock(name("orders")).with_sequencer().acquire().await.unwrap();
+    let sequencer = guard.sequencer().await.unwrap();
+    for node in 0..3 {
+        one(&live, node, &sequencer, "orders").await.unwrap();
+        let channel = live.channel(node);
+        let checks = (0..AT_ONCE).map(|_| {
+            let item = v1::CheckItem {
+                what: Some(v1::check_item::What::Sequencer(sequencer.clone())),
+                lock: "orders".to_owned(),
+            };
+            let mut client = SequencersClient::new(channel.clone());
+            async move { client.check(v1::Check { items: vec![item] }).await }
+        });
+        for answer in soon("all verdicts", futures_util::future::join_all(checks)).await {
+            assert_eq!(answer.unwrap().into_inner().verdicts[0].state(), State::Current);
+        }
+    }
+}

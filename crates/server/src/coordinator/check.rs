@@ -55,30 +55,27 @@ impl Coordinator {
         Ok(answer)
     }
 
-    /// Turns what came into questions, verifying signatures a bounded number of checks at a time; a bad item is an
-    /// error of the whole call.
+    /// Turns what came into questions; a bad item is an error of the whole call. Signatures that are not remembered are
+    /// verified, a bounded number of checks at a time.
     pub(crate) async fn questions(self: &Arc<Self>, check: &v1::Check) -> Result<Vec<Question>, v1::Error> {
         let checks =
             convert::sequencer::check(check, self.config.door.check_items_max).map_err(v1::Error::from)?;
-        let Ok(_permit) = self.verifying.clone().try_acquire_owned() else { return Err(error::overloaded()) };
         let mut questions = Vec::with_capacity(checks.len());
         for check in checks {
-            questions.push(self.question(check));
-            // Between two signatures others have their turn.
-            tokio::task::yield_now().await;
+            questions.push(self.question(check).await?);
         }
         Ok(questions)
     }
 
-    fn question(&self, check: Check) -> Question {
+    async fn question(&self, check: Check) -> Result<Question, v1::Error> {
         let question = match check.claim {
             Claim::Plain { presented, grant_index } => {
                 let grant_index = if grant_index == 0 { presented.token.get() } else { grant_index };
                 Question::Ask { presented, grant_index, client: None, key: None }
             }
-            Claim::Sequencer(text) => self.verified(&text),
+            Claim::Sequencer(text) => self.verified(&text).await?,
         };
-        match (question, check.expected) {
+        Ok(match (question, check.expected) {
             (Question::Ask { presented, key, .. }, Some(expected)) if presented.lock != expected => {
                 let words = format!("the sequencer is of {}, not of {expected}: reject", presented.lock);
                 let refused = convert::sequencer::refused(State::WrongLock, words);
@@ -86,18 +83,26 @@ impl Coordinator {
                 Question::Answered(v1::Verdict { lock, key_id: key_id(key.as_ref()), ..refused })
             }
             (question, _) => question,
-        }
+        })
     }
 
-    fn verified(&self, text: &str) -> Question {
+    async fn verified(&self, text: &str) -> Result<Question, v1::Error> {
         let Some(replica) = self.replica() else {
-            return Question::Answered(convert::sequencer::refused(
-                State::UnknownKey,
-                "this node is starting",
-            ));
+            let starting = convert::sequencer::refused(State::UnknownKey, "this node is starting");
+            return Ok(Question::Answered(starting));
         };
         let keys = replica.read(KeySet::of);
-        match self.verifier.verify(text, &keys) {
+        let verified = match self.verifier.recall(text, &keys) {
+            Some(verified) => Ok(verified),
+            None => {
+                let permit = self.verifying.clone().try_acquire_owned();
+                let _permit = permit.map_err(|_| error::overloaded())?;
+                // Between two signatures others have their turn.
+                tokio::task::yield_now().await;
+                self.verifier.verify(text, &keys)
+            }
+        };
+        Ok(match verified {
             Ok(Verified { sequencer, key }) => Question::Ask {
                 presented: convert::sequencer::presented(&sequencer),
                 grant_index: sequencer.grant_index,
@@ -111,7 +116,7 @@ impl Coordinator {
                 };
                 Question::Answered(convert::sequencer::refused(state, why.to_string()))
             }
-        }
+        })
     }
 
     /// The answer of the state that this node has applied, if none of it needs a majority.

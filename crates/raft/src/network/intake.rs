@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use futures_util::stream::{self, Stream, StreamExt};
+use openraft::errors::{Fatal, RaftError};
 use openraft::raft::SnapshotResponse;
 use tokio::sync::RwLock;
 
@@ -52,11 +53,18 @@ impl Intake {
         vote: Vote,
         snapshot: Snapshot,
     ) -> Result<SnapshotResponse<Types>, RaftFailure> {
-        let _alone = self.gate.write().await;
-        // Answered when everything that was accepted before it is flushed. A vote that is too old is told by the snapshot's
-        // own answer.
-        let nothing = AppendRequest { vote, prev_log_id: None, entries: Vec::new(), leader_commit: None };
-        raft.append_entries(nothing).await?;
-        Ok(raft.install_full_snapshot(vote, snapshot).await?)
+        let alone = self.gate.clone().write_owned().await;
+        let raft = raft.clone();
+        // A task of its own: a leader that goes away ends its call, and must not let the next snapshot in before this one.
+        let installed = tokio::spawn(async move {
+            let _alone = alone;
+            // Answered when everything that was accepted before it is flushed. A vote that is too old is told by the
+            // snapshot's own answer.
+            let nothing = AppendRequest { vote, prev_log_id: None, entries: Vec::new(), leader_commit: None };
+            raft.append_entries(nothing).await?;
+            Ok(raft.install_full_snapshot(vote, snapshot).await?)
+        });
+        // It cannot be cancelled; if it panicked, so has the log.
+        installed.await.unwrap_or(Err(RaftError::Fatal(Fatal::Panicked)))
     }
 }

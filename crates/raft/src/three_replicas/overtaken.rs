@@ -117,6 +117,22 @@ async fn a_snapshot_is_installed_before_entries_and_the_next_one_come() {
     assert_eq!(*replica.failed().borrow(), None);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_wait_for_a_snapshot_whose_leader_went_away() {
+    let replica = start(&MemoryEngine::new(Duration::ZERO), &MemorySnapshots::default()).await;
+    let to = replica.clone();
+    let call = tokio::spawn(async move {
+        // Its answer is never asked for.
+        let _ = to.intake().snapshot(to.raft(), elected(1), snapshot(1, FIRST)).await;
+    });
+    tokio::time::sleep(TAKEN_UP).await;
+    call.abort();
+    let appends = replica.intake().appends(futures_util::stream::iter([append(1, FIRST, entries())]));
+    let mut appends = std::pin::pin!(appends);
+    assert!(appends.next().await.is_some());
+    assert_eq!(replica.status().applied, LogIndex(FIRST), "they were let in before the snapshot");
+}
+
 /// Once this fails, openraft has mended it, and the intake has nothing to guard any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_overtakes_entries_ends_the_log_and_its_node_hears_and_starts_again() {

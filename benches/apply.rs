@@ -1,7 +1,7 @@
 //! How many commands a second the lock table applies: one thread, no disk, no network.
 //!
-//! `cargo bench --bench apply`. Each line is the median of several runs, beside the slowest and the fastest. Nothing is
-//! asserted about speed; every reply is.
+//! `cargo bench --bench apply`. Each line is the median of several runs, beside the slowest and the fastest, with the
+//! program's allocator. Nothing is asserted about speed; every reply is.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -21,6 +21,10 @@ use palisade_core::mode::Mode;
 use palisade_core::reply::{Applied, Reply};
 use palisade_core::table::LockTable;
 use palisade_core::token::{Token, TokenBase};
+use palisade_raft::codec::log::{decode_command, encode_command};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Runs of which the median is shown.
 const RUNS: usize = 7;
@@ -34,10 +38,11 @@ const HELD_PER_SESSION: u64 = 10_000;
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    println!("{:<44} {:>13} {:>27}", "apply, one thread", "commands/s", "slowest – fastest run");
+    println!("{:<52} {:>13} {:>27}", "apply, one thread", "commands/s", "slowest – fastest run");
     for existing in [1, 10_000, 1_000_000] {
         let mut bench = Bench::new(existing)?;
         report(&format!("acquire and release, {existing} locks held"), || bench.own_locks())?;
+        report(&format!("read, acquire and release, {existing} locks held"), || bench.read_and_apply())?;
         report(&format!("hand-off to a waiter, {existing} locks held"), || bench.hand_off())?;
     }
     Ok(())
@@ -50,7 +55,7 @@ fn report(name: &str, mut run: impl FnMut() -> Result<Duration, Failure>) -> Res
         .collect::<Result<Vec<f64>, Failure>>()?;
     rates.sort_by(f64::total_cmp);
     let (slowest, median, fastest) = (rates[0], rates[RUNS / 2], rates[RUNS - 1]);
-    println!("{name:<44} {median:>13.0} {slowest:>12.0} – {fastest:>12.0}");
+    println!("{name:<52} {median:>13.0} {slowest:>12.0} – {fastest:>12.0}");
     Ok(())
 }
 
@@ -129,6 +134,32 @@ impl Bench {
             let number = self.next_number(at);
             let token = granted(&self.apply(acquire(self.sessions[at], number, locks[at].clone())))?;
             released(&self.apply(release(self.sessions[at], number, token)))?;
+        }
+        Ok(began.elapsed())
+    }
+
+    /// The same out of the bytes of the log, as a node reads them.
+    fn read_and_apply(&mut self) -> Result<Duration, Failure> {
+        let mut log = Vec::with_capacity(COMMANDS as usize);
+        for turn in 0..COMMANDS / 2 {
+            let at = turn as usize % SESSIONS;
+            let number = self.next_number(at);
+            let lock = LockName::new(&format!("own/{at}"))?;
+            let token = Token::new(self.index + 2 * turn + 1).ok_or("no token")?;
+            for command in
+                [acquire(self.sessions[at], number, lock), release(self.sessions[at], number, token)]
+            {
+                log.push(encode_command(&Envelope { wall: WallTime(turn), node: NodeId(1), command }));
+            }
+        }
+        let began = Instant::now();
+        for (turn, bytes) in log.iter().enumerate() {
+            self.index += 1;
+            let applied = self.table.apply(LogIndex(self.index), &decode_command(bytes)?);
+            match turn % 2 {
+                0 => _ = granted(&applied)?,
+                _ => released(&applied)?,
+            }
         }
         Ok(began.elapsed())
     }

@@ -1,6 +1,7 @@
 //! The events of recent entries, bounded by their number: what a watcher can go on from.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use palisade_core::floors::SlotStanding;
@@ -18,9 +19,36 @@ pub(crate) struct Happened {
     /// With the token base, as every index here.
     pub(super) index: u64,
     pub(super) wall: WallTime,
-    pub(super) events: Vec<LockEvent>,
+    pub(super) events: MostlyOne<LockEvent>,
     /// The slots that it moved, as they stood after it.
-    pub(super) slots: Vec<SlotStanding>,
+    pub(super) slots: MostlyOne<SlotStanding>,
+}
+
+/// One, most often, and then in place: what is kept comes back cold, and each allocation of it costs a wait for memory.
+#[derive(Debug)]
+pub(super) enum MostlyOne<T> {
+    One(T),
+    Others(Box<[T]>),
+}
+
+impl<T> From<Vec<T>> for MostlyOne<T> {
+    fn from(all: Vec<T>) -> Self {
+        match <[T; 1]>::try_from(all) {
+            Ok([one]) => Self::One(one),
+            Err(others) => Self::Others(others.into()),
+        }
+    }
+}
+
+impl<T> Deref for MostlyOne<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Others(others) => others,
+        }
+    }
 }
 
 /// A position is before what is kept.
@@ -69,8 +97,8 @@ impl EventLog {
         &mut self,
         index: u64,
         wall: WallTime,
-        mut events: Vec<LockEvent>,
-        mut slots: Vec<SlotStanding>,
+        events: Vec<LockEvent>,
+        slots: Vec<SlotStanding>,
     ) {
         if events.len() > ENTRY_EVENTS_MAX {
             return self.forget(index);
@@ -80,10 +108,12 @@ impl EventLog {
             return;
         }
         self.events += events.len();
-        // Most entries have one, and a vector's first allocation is for four.
-        events.shrink_to_fit();
-        slots.shrink_to_fit();
-        self.entries.push_back(Arc::new(Happened { index, wall, events, slots }));
+        self.entries.push_back(Arc::new(Happened {
+            index,
+            wall,
+            events: events.into(),
+            slots: slots.into(),
+        }));
         while self.events > self.max {
             let Some(oldest) = self.entries.pop_front() else { return };
             self.events -= oldest.events.len();

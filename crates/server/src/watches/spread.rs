@@ -133,7 +133,7 @@ impl Registry {
         let mut count = |watcher: &Arc<Watcher>| {
             concerned.entry(watcher.id).or_insert_with(|| (watcher.clone(), 0)).1 += 1;
         };
-        for event in &entry.events {
+        for event in entry.events.iter() {
             self.by_lock.get(&event.lock).into_iter().flat_map(BTreeMap::values).for_each(&mut count);
             let prefixed = self.by_prefix.values().filter(|w| w.filter.concerns(event.lock.as_str()));
             prefixed.for_each(&mut count);

@@ -8,7 +8,8 @@ use palisade_proto::convert::watch::{LockEvent, What};
 
 /// The events of an entry that watchers hear, in order. What concerns several locks is told of each.
 pub(super) fn told(events: &[Event], table: &LockTable) -> Vec<LockEvent> {
-    let mut told = Vec::new();
+    // Most entries do one thing to one lock.
+    let mut told = Vec::with_capacity(events.len());
     for event in events {
         match event {
             Event::Queued { acquisition, locks, .. } => {

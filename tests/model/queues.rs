@@ -1,5 +1,7 @@
 //! Who may hold what, in the reference (SPEC 4): rooms, heads, grants.
 
+use std::sync::Arc;
+
 use palisade_core::command::AcquirePart;
 use palisade_core::ids::{AcquisitionId, LockName, Slot};
 use palisade_core::mode::Mode;
@@ -102,11 +104,11 @@ impl Reference {
         }
     }
 
-    fn inherited(&self, lock: &LockName, slot: Slot) -> Option<Box<Inherited>> {
+    fn inherited(&self, lock: &LockName, slot: Slot) -> Option<Arc<Inherited>> {
         let memory = self.slots.get(lock, slot)?;
         let last = memory.last.as_ref()?;
         let baton = memory.baton.as_ref();
-        Some(Box::new(Inherited {
+        Some(Arc::new(Inherited {
             token: last.token,
             client: last.client.clone(),
             ended: last.ended,

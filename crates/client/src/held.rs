@@ -65,7 +65,7 @@ pub(crate) struct HeldPart {
     pub(crate) token: Token,
     pub(crate) grant_index: u64,
     pub(crate) lock_delay: Duration,
-    pub(crate) inherited: Option<Box<Inherited>>,
+    pub(crate) inherited: Option<Arc<Inherited>>,
     pub(crate) sequencer: OnceLock<String>,
     /// Of the baton, under this token.
     pub(crate) revision: AtomicU64,

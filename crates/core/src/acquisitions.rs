@@ -123,9 +123,18 @@ impl Acquisitions {
         self.whole.get_mut(&number).map(|whole| &mut **whole)
     }
 
+    /// Puts it in the place of what had this number: in less room, if it is a plain hold.
     pub(crate) fn insert(&mut self, number: RequestNumber, acquisition: Acquisition) {
-        self.plain.remove(&number);
-        self.whole.insert(number, Box::new(acquisition));
+        match Plain::of(&acquisition) {
+            Some(plain) => {
+                self.whole.remove(&number);
+                self.plain.insert(number, Box::new(plain));
+            }
+            None => {
+                self.plain.remove(&number);
+                self.whole.insert(number, Box::new(acquisition));
+            }
+        }
     }
 
     pub(crate) fn remove(&mut self, number: RequestNumber) -> Option<Acquisition> {
@@ -135,12 +144,14 @@ impl Acquisitions {
         }
     }
 
-    /// Keeps it in less room, if it is a plain hold.
-    pub(crate) fn settle(&mut self, number: RequestNumber) {
-        if let Some(plain) = self.get_whole(number).and_then(Plain::of) {
-            self.whole.remove(&number);
-            self.plain.insert(number, Box::new(plain));
-        }
+    /// What a plain hold holds; nothing of whatever is not one.
+    pub(crate) fn plain_part(&self, number: RequestNumber) -> Option<HeldPart> {
+        self.plain.get(&number).map(|plain| plain.held())
+    }
+
+    /// Takes a plain hold out: what its request is known by, and what it held.
+    pub(crate) fn remove_plain(&mut self, number: RequestNumber) -> Option<(ContentHash, HeldPart)> {
+        self.plain.remove(&number).map(|plain| (plain.content, plain.held()))
     }
 }
 
@@ -185,7 +196,20 @@ impl Plain {
         let bare = owner.is_none() && fenced_by.is_empty() && *terms == Terms::default();
         let untouched = *metadata_revision == 0 && *reports == Reports::default();
         let one = *capacity == 1 && *permits == 1;
-        if !(bare && untouched && one && *held == as_asked(lock, *mode, held.token, delay.millis())) {
+        let HeldPart {
+            lock: name,
+            slot,
+            mode: mode_now,
+            token,
+            delay: delay_now,
+            downgraded_from,
+            baton_revision,
+        } = held;
+        let as_asked = name == lock
+            && (*slot, *mode_now, *delay_now) == (Slot(0), *mode, delay.millis())
+            && downgraded_from.is_none()
+            && *baton_revision == 0;
+        if !(bare && untouched && one && as_asked) {
             return None;
         }
         let (kind, wait) = match wait {
@@ -197,7 +221,7 @@ impl Plain {
             content: *content,
             lock: lock.clone(),
             grant: *grant,
-            token: held.token,
+            token: *token,
             arrived_at: *arrived_at,
             waited: u32::try_from(grant.0.checked_sub(arrived.0)?).ok()?,
             delay: u32::try_from(delay.millis().0).ok()?,
@@ -234,17 +258,24 @@ impl Plain {
             arrived_at: self.arrived_at,
             state: AcquisitionState::Holding {
                 grant: self.grant,
-                held: vec![as_asked(&self.lock, self.mode, self.token, millis)],
+                held: vec![self.held()],
                 reports: Reports::default(),
             },
         }
     }
-}
 
-/// What a plain hold has of its lock.
-fn as_asked(lock: &LockName, mode: Mode, token: Token, delay: Millis) -> HeldPart {
-    let (lock, slot) = (lock.clone(), Slot(0));
-    HeldPart { lock, slot, mode, token, delay, downgraded_from: None, baton_revision: 0 }
+    /// What it has of its lock.
+    fn held(&self) -> HeldPart {
+        HeldPart {
+            lock: self.lock.clone(),
+            slot: Slot(0),
+            mode: self.mode,
+            token: self.token,
+            delay: Millis(self.delay.into()),
+            downgraded_from: None,
+            baton_revision: 0,
+        }
+    }
 }
 
 /// However they are kept.

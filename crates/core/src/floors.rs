@@ -4,7 +4,7 @@
 //! that of any other, seen or never seen, is A + 1: whatever is granted later has a larger token. What is kept is
 //! bounded by the slots that are held. Left out: where the news comes from, and how fresh it is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::event::Event;
 use crate::ids::{GuardName, LockName, Slot};
@@ -61,7 +61,7 @@ impl Standing {
 
 /// The slots that an entry moved, as they stand after it.
 pub fn moved(events: &[Event], table: &LockTable) -> Vec<SlotStanding> {
-    let mut slots: BTreeSet<(&LockName, Slot)> = BTreeSet::new();
+    let mut slots: Vec<(&LockName, Slot)> = Vec::new();
     for event in events {
         match event {
             Event::Granted { grant, .. } => {
@@ -71,7 +71,7 @@ pub fn moved(events: &[Event], table: &LockTable) -> Vec<SlotStanding> {
             | Event::DelayStarted { lock, slot, .. }
             | Event::DelayEnded { lock, slot, .. }
             | Event::FloorConfirmed { lock, slot, .. } => {
-                slots.insert((lock, *slot));
+                slots.push((lock, *slot));
             }
             Event::Founded
             | Event::LeaderReady { .. }
@@ -93,6 +93,8 @@ pub fn moved(events: &[Event], table: &LockTable) -> Vec<SlotStanding> {
             | Event::VersionSet { .. } => {}
         }
     }
+    slots.sort_unstable();
+    slots.dedup();
     let stands = |(lock, slot): (&LockName, Slot)| {
         let standing = Standing::of(table, lock, slot);
         SlotStanding { lock: lock.clone(), slot, standing }

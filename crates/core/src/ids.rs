@@ -111,6 +111,10 @@ fn check(what: &'static str, text: &str, max: usize) -> Result<(), NameError> {
     if text.len() > max {
         return Err(NameError::TooLong { what, bytes: text.len(), max });
     }
+    // Most names are of ASCII, and each entry of the log is read with some.
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return Ok(());
+    }
     match text.chars().find(|c| c.is_control()) {
         Some(c) => Err(NameError::Control { what, code: u32::from(c) }),
         None => Ok(()),

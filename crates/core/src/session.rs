@@ -143,6 +143,16 @@ pub enum OutcomeHow {
     Refused(Box<Refusal>),
 }
 
+impl Acquisition {
+    /// What it holds, while it does.
+    pub(crate) fn held(&self) -> &[HeldPart] {
+        match &self.state {
+            AcquisitionState::Holding { held, .. } => held,
+            AcquisitionState::Waiting | AcquisitionState::Kept { .. } => &[],
+        }
+    }
+}
+
 /// 64 bits of the content of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -196,21 +206,41 @@ impl ContentHash {
 
 struct Fnv(u64);
 
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// What so many zero bytes multiply a hash by.
+const ZEROS: [u64; 9] = {
+    let mut powers = [1_u64; 9];
+    let mut at = 1;
+    while at < powers.len() {
+        powers[at] = powers[at - 1].wrapping_mul(FNV_PRIME);
+        at += 1;
+    }
+    powers
+};
+
 impl Fnv {
     fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.write(bytes);
     }
 
+    /// Its eight bytes, the least first. Most numbers are small, and their zeros are taken at once.
     fn number(&mut self, number: u64) {
-        self.write(&number.to_le_bytes());
+        let (mut rest, mut zeros) = (number, 8);
+        while rest != 0 {
+            self.0 = (self.0 ^ (rest & 0xff)).wrapping_mul(FNV_PRIME);
+            rest >>= 8;
+            zeros -= 1;
+        }
+        self.0 = self.0.wrapping_mul(ZEROS[zeros]);
     }
 }
 
 impl Hasher for Fnv {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
         }
     }
 
@@ -224,11 +254,11 @@ impl Hasher for Fnv {
     }
 
     fn write_u64(&mut self, number: u64) {
-        self.write(&number.to_le_bytes());
+        self.number(number);
     }
 
     fn write_usize(&mut self, number: usize) {
-        self.write(&(number as u64).to_le_bytes());
+        self.number(number as u64);
     }
 
     fn finish(&self) -> u64 {
@@ -241,4 +271,19 @@ pub(crate) fn shard_of(key: &impl Hash, shards: usize) -> usize {
     let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
     key.hash(&mut hasher);
     (hasher.finish() % shards as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_hashed_as_its_bytes_are() {
+        for number in (0..64).map(|bit| 1_u64 << bit).chain([0, 0xff, 0x1234_0000_5600, u64::MAX]) {
+            let (mut whole, mut bytes) = (Fnv(7), Fnv(7));
+            whole.number(number);
+            bytes.write(&number.to_le_bytes());
+            assert_eq!(whole.finish(), bytes.finish(), "{number:#x}");
+        }
+    }
 }

@@ -46,12 +46,12 @@ fn a_plain_hold_is_the_same_when_it_is_looked_at_again() {
             one.parts[0].delay = delay;
             let mut all = Acquisitions::default();
             all.insert(RequestNumber(1), one.clone());
-            assert!(all.get_whole(RequestNumber(1)).is_some());
-            all.settle(RequestNumber(1));
             assert!(all.get_whole(RequestNumber(1)).is_none(), "it is plain");
             assert_eq!(all.get(RequestNumber(1)).as_deref(), Some(&one));
+            assert_eq!(all.plain_part(RequestNumber(1)).as_ref(), Some(&*held_part(&mut one.clone())));
             assert_eq!(all.get_mut(RequestNumber(1)), Some(&mut one.clone()));
-            assert!(all.get_whole(RequestNumber(1)).is_some());
+            assert_eq!(all.get_whole(RequestNumber(1)), Some(&one), "it may be changed");
+            assert_eq!((all.plain_part(RequestNumber(1)), all.remove_plain(RequestNumber(1))), (None, None));
             assert_eq!(all.remove(RequestNumber(1)), Some(one));
         }
     }
@@ -84,7 +84,8 @@ fn whatever_else_there_is_to_know_is_kept() {
         let mut one = held();
         change(&mut one);
         let mut all: Acquisitions = [(RequestNumber(1), one.clone())].into_iter().collect();
-        all.settle(RequestNumber(1));
+        assert_eq!(all.get_whole(RequestNumber(1)), Some(&one));
+        all.insert(RequestNumber(1), one.clone());
         assert_eq!(all.get_whole(RequestNumber(1)), Some(&one));
     }
 }
@@ -100,8 +101,10 @@ fn both_kinds_come_in_the_order_of_their_numbers() {
     assert!(all.iter().map(|(number, _)| number.0).eq(1..=6));
     assert_eq!((all.len(), all.count_from(RequestNumber(3))), (6, 4));
     assert_eq!(all, all.clone().into_iter().collect());
-    all.insert(RequestNumber(1), held());
-    assert_eq!((all.len(), all.get_whole(RequestNumber(1))), (6, Some(&held())));
+    all.insert(RequestNumber(2), held());
+    all.insert(RequestNumber(1), Acquisition { metadata_revision: 1, ..held() });
+    let whole: Vec<bool> = all.iter_whole().map(|(_, whole)| whole.is_some()).collect();
+    assert_eq!(whole, [true, false, false, false, true, false]);
 }
 
 #[test]

@@ -5,6 +5,8 @@
 mod ended;
 mod refusal;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::ended::Ended;
@@ -155,7 +157,7 @@ pub struct GrantedPart {
     /// How long it stays closed if the session expires.
     pub delay: Millis,
     /// Who held the slot before, where that is remembered.
-    pub inherited: Option<Box<Inherited>>,
+    pub inherited: Option<Arc<Inherited>>,
 }
 
 /// What a holder inherits with a slot.

@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::ids::{AcquisitionId, RequestNumber};
 use crate::lock::{Lock, SlotState};
 use crate::reply::{BadArgument, Refusal, Reply};
-use crate::session::{Acquisition, AcquisitionState, ContentHash, Outcome, OutcomeHow};
+use crate::session::{Acquisition, AcquisitionState, ContentHash, Outcome, OutcomeHow, Session};
 
 /// A request, and what all of it together is known by.
 pub(super) struct Asked<'a> {
@@ -30,16 +30,19 @@ impl LockTable {
         };
         let id = AcquisitionId { session: request.session, number };
         let asked = Asked { request, terms, content: ContentHash::of(request, terms) };
-        if let Some(reply) = self.known(id, &asked) {
+        let Some(session) = self.sessions.get(&id.session) else {
+            return Reply::Refused(self.no_session(id.session));
+        };
+        if let Some(reply) = self.known(session, id, &asked) {
             return reply;
         }
         if let Err(refusal) = self.well_formed(&asked, number) {
             return Reply::Refused(refusal);
         }
-        if let Err(refusal) = self.remembers_one_more(id) {
+        if let Err(refusal) = self.remembers_one_more(session) {
             return Reply::Refused(refusal);
         }
-        match self.admit(step, request, id) {
+        match self.admit(step, session, request, id) {
             Ok(Admission::Grant) => self.grant_new(step, &asked, id),
             Ok(Admission::Queue) => self.enqueue(step, &asked, id),
             Err(refusal) => {
@@ -56,8 +59,7 @@ impl LockTable {
     }
 
     /// The answer to a number that was seen before, or that the mark has passed.
-    fn known(&self, id: AcquisitionId, asked: &Asked<'_>) -> Option<Reply> {
-        let session = self.sessions.get(&id.session)?;
+    fn known(&self, session: &Session, id: AcquisitionId, asked: &Asked<'_>) -> Option<Reply> {
         let reused = Reply::Refused(Refusal::BadArgument(BadArgument::NumberReused));
         if let Some(acquisition) = session.acquisitions.get(id.number) {
             if acquisition.content != asked.content {
@@ -86,22 +88,22 @@ impl LockTable {
     }
 
     fn grant_new(&mut self, step: &mut Step, asked: &Asked<'_>, id: AcquisitionId) -> Reply {
-        self.arrive(step, asked, id);
-        match self.grant_acquisition(step, id, Came::AtOnce) {
-            Some(grant) => Reply::Granted(grant),
-            None => Reply::Refused(Refusal::SessionUnknown),
-        }
+        let mut acquisition = self.arrived(step, asked);
+        let Some(grant) = self.take_places(step, id, &mut acquisition, Came::AtOnce) else {
+            return Reply::Refused(Refusal::SessionUnknown);
+        };
+        self.put_new(id, acquisition);
+        step.events.push(Event::Granted { grant: grant.clone(), waited: false });
+        Reply::Granted(grant)
     }
 
     fn enqueue(&mut self, step: &mut Step, asked: &Asked<'_>, id: AcquisitionId) -> Reply {
-        self.arrive(step, asked, id);
+        let acquisition = self.arrived(step, asked);
+        self.put_new(id, acquisition);
         self.counts.waiting += 1;
         let mut place = 1;
         for part in &asked.request.parts {
-            if self.locks.get(&part.lock).is_none() {
-                self.locks.insert(part.lock.clone(), Lock::new(part.capacity));
-            }
-            let Some(lock) = self.locks.get_mut(&part.lock) else { continue };
+            let lock = self.locks.get_or_insert_with(&part.lock, || Lock::new(part.capacity));
             if lock.queue.is_empty() {
                 for holder in lock.slots.values().filter_map(SlotState::tenure).flat_map(|t| t.holders.keys())
                 {
@@ -119,13 +121,11 @@ impl LockTable {
         Reply::Queued { acquisition: id, place }
     }
 
-    fn arrive(&mut self, step: &Step, asked: &Asked<'_>, id: AcquisitionId) {
-        let parts = self.settled(&asked.request.parts);
-        let Some(session) = self.sessions.get_mut(&id.session) else { return };
-        session.highest = session.highest.max(id.number);
-        let acquisition = Acquisition {
+    /// A new acquisition, which waits until it holds.
+    fn arrived(&self, step: &Step, asked: &Asked<'_>) -> Acquisition {
+        Acquisition {
             content: asked.content,
-            parts,
+            parts: self.settled(&asked.request.parts),
             wait: asked.request.wait,
             owner: asked.request.owner.clone(),
             terms: asked.terms.clone(),
@@ -133,8 +133,14 @@ impl LockTable {
             arrived: step.at.index,
             arrived_at: step.at.wall,
             state: AcquisitionState::Waiting,
-        };
-        session.acquisitions.insert(id.number, acquisition);
+        }
+    }
+
+    fn put_new(&mut self, id: AcquisitionId, acquisition: Acquisition) {
+        if let Some(session) = self.sessions.get_mut(&id.session) {
+            session.highest = session.highest.max(id.number);
+            session.acquisitions.insert(id.number, acquisition);
+        }
     }
 
     /// Of all its queues, the worst.
@@ -144,14 +150,18 @@ impl LockTable {
     }
 }
 
-impl crate::session::Session {
+impl Session {
     /// Forgets what the client will not repeat. The mark never goes back.
     pub(super) fn raise_mark(&mut self, mark: RequestNumber) {
         if mark <= self.mark {
             return;
         }
         self.mark = mark;
-        self.outcomes = self.outcomes.split_off(&mark);
+        while let Some(first) = self.outcomes.first_entry()
+            && *first.key() < mark
+        {
+            first.remove();
+        }
     }
 
     /// The number of a request that brought none; none is left once the client has used the largest.

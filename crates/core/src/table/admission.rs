@@ -10,6 +10,7 @@ use crate::limits::{
 use crate::lock::{Lock, SlotState};
 use crate::mode::Mode;
 use crate::reply::{BadArgument, LimitName, NotYet, Refusal};
+use crate::session::Session;
 
 /// What becomes of a new request that is not refused.
 pub(super) enum Admission {
@@ -18,12 +19,12 @@ pub(super) enum Admission {
 }
 
 impl LockTable {
-    pub(super) fn remembers_one_more(&self, id: AcquisitionId) -> Result<(), Refusal> {
-        let limits = &self.header.limits;
-        let Some(session) = self.sessions.get(&id.session) else { return Err(self.no_session(id.session)) };
-        if session.remembered() >= limits.outcomes_per_session_max as usize {
-            let max = limits.outcomes_per_session_max.into();
-            return Err(Refusal::LimitReached { limit: LimitName::OutcomesPerSession, max });
+    pub(super) fn remembers_one_more(&self, session: &Session) -> Result<(), Refusal> {
+        let max = self.header.limits.outcomes_per_session_max;
+        // Few have so many at all that it must be counted which of them are remembered.
+        let all = session.outcomes.len() + session.acquisitions.len();
+        if all >= max as usize && session.remembered() >= max as usize {
+            return Err(Refusal::LimitReached { limit: LimitName::OutcomesPerSession, max: max.into() });
         }
         Ok(())
     }
@@ -33,11 +34,11 @@ impl LockTable {
     pub(super) fn admit(
         &self,
         step: &mut Step,
+        session: &Session,
         request: &Acquire,
         id: AcquisitionId,
     ) -> Result<Admission, Refusal> {
         let limits = &self.header.limits;
-        let session = self.sessions.get(&id.session).ok_or(Refusal::SessionUnknown)?;
         let max = limits.acquisitions_per_session_max;
         if session.acquisitions.len() >= max as usize {
             return Err(Refusal::LimitReached { limit: LimitName::AcquisitionsPerSession, max: max.into() });

@@ -30,7 +30,7 @@ impl LockTable {
         let Some(lock) = self.locks.get_mut(name) else { return };
         lock.slots.remove(&slot);
         self.counts.delayed -= 1;
-        step.touched.insert(name.clone());
+        step.touched.push(name.clone());
         step.events.push(Event::DelayEnded { lock: name.clone(), slot, began });
     }
 }

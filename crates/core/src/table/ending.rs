@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::{EndedSession, LockTable, Step};
 use crate::event::Event;
 use crate::history::EndedHold;
-use crate::ids::{AcquisitionId, ClientName, LockName, RequestNumber, SessionId, Slot};
+use crate::ids::{AcquisitionId, ClientName, RequestNumber, SessionId};
 use crate::limits::ENDED_HELD_MAX;
 use crate::lock::{Delay, OwedDelay, Predecessor, SlotState};
 use crate::reply::Ended;
-use crate::session::{Acquisition, AcquisitionState, HeldPart, Outcome, OutcomeHow, Session};
+use crate::session::{Acquisition, AcquisitionState, ContentHash, HeldPart, Outcome, OutcomeHow, Session};
 use crate::token::Token;
 
 impl LockTable {
@@ -51,13 +51,13 @@ impl LockTable {
     /// Ends one acquisition of a live session, and remembers how.
     pub(super) fn end_one(&mut self, step: &mut Step, id: AcquisitionId, ended: Ended) {
         let Some(session) = self.sessions.get_mut(&id.session) else { return };
-        let Some(acquisition) = session.acquisitions.remove(id.number) else { return };
-        let held = acquisition.tokens();
-        if id.number >= session.mark {
-            let how = OutcomeHow::Ended { ended, held };
-            session.outcomes.insert(id.number, Outcome { content: Some(acquisition.content), how });
-        }
         let client = session.client.clone();
+        if let Some((content, part)) = session.acquisitions.remove_plain(id.number) {
+            session.remember_end(id.number, content, std::slice::from_ref(&part), ended);
+            return self.end_holding(step, id, &part, &client, ended);
+        }
+        let Some(acquisition) = session.acquisitions.remove(id.number) else { return };
+        session.remember_end(id.number, acquisition.content, acquisition.held(), ended);
         self.end_acquisition(step, id, &acquisition, &client, ended);
     }
 
@@ -144,7 +144,7 @@ impl LockTable {
         });
         if over {
             self.counts.held -= 1;
-            step.touched.insert(part.lock.clone());
+            step.touched.push(part.lock.clone());
             match owed {
                 None => {
                     lock.slots.remove(&part.slot);
@@ -181,7 +181,7 @@ impl LockTable {
             ended_at: step.at.wall,
         };
         let bounds = self.memory_bounds();
-        Arc::make_mut(&mut self.slot_memories).remember(part.lock.clone(), predecessor, bounds);
+        self.slot_memories.remember(&part.lock, predecessor, bounds);
     }
 }
 
@@ -197,12 +197,22 @@ impl LockTable {
 }
 
 impl Session {
+    /// What a repeat of a request that is over is told, unless the client will not repeat it.
+    fn remember_end(&mut self, number: RequestNumber, content: ContentHash, held: &[HeldPart], ended: Ended) {
+        if number >= self.mark {
+            let held = held.iter().map(|part| (part.lock.clone(), part.slot, part.token)).collect();
+            let how = OutcomeHow::Ended { ended, held };
+            self.outcomes.insert(number, Outcome { content: Some(content), how });
+        }
+    }
+
     /// What it holds, up to `ENDED_HELD_MAX`, for the memory of how it ended.
     pub(super) fn held_tokens(&self) -> Vec<(RequestNumber, Token)> {
         // Of one that had ended in part, number and token do not tell which part is meant.
         let whole = self.acquisitions.iter().filter(|(_, acquisition)| acquisition.holds_all());
         let held = whole.flat_map(|(number, acquisition)| {
-            acquisition.tokens().into_iter().map(move |(_, _, token)| (number, token))
+            let tokens: Vec<_> = acquisition.held().iter().map(|part| part.token).collect();
+            tokens.into_iter().map(move |token| (number, token))
         });
         held.take(ENDED_HELD_MAX).collect()
     }
@@ -214,16 +224,6 @@ impl Acquisition {
         let AcquisitionState::Holding { held, .. } = &self.state else { return false };
         let granted: usize = self.parts.iter().map(|part| part.permits as usize).sum();
         held.len() == granted && (granted == 1 || held.iter().all(|part| part.downgraded_from.is_none()))
-    }
-
-    /// What it holds, for the memory of how it ended.
-    pub(super) fn tokens(&self) -> Vec<(LockName, Slot, Token)> {
-        match &self.state {
-            AcquisitionState::Waiting | AcquisitionState::Kept { .. } => Vec::new(),
-            AcquisitionState::Holding { held, .. } => {
-                held.iter().map(|part| (part.lock.clone(), part.slot, part.token)).collect()
-            }
-        }
     }
 }
 

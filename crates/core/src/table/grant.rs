@@ -1,6 +1,7 @@
 //! The grant pass: after everything that an entry ends, what is next in the queues is granted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{LockTable, Step};
 use crate::event::Event;
@@ -41,24 +42,33 @@ impl LockTable {
     /// Who leaves the head of a queue makes another the head, there and in all the other queues that it left: those are
     /// looked at too, so that afterwards no head fits anywhere.
     pub(super) fn grant_pass(&mut self, step: &mut Step) {
-        let mut seen = BTreeSet::new();
+        let mut seen = Vec::new();
         let mut heads: BTreeMap<LogIndex, AcquisitionId> = BTreeMap::new();
         loop {
             // A wait that is ended to break a cycle touches more.
-            let mut touched = std::mem::take(&mut step.touched);
-            for name in &touched {
-                heads.extend(self.locks.get(name).and_then(|lock| lock.queue.head()));
+            for name in step.touched.drain(..) {
+                match self.locks.get(&name) {
+                    // Nobody waits for it, so that nothing of this pass concerns it.
+                    Some(lock) if lock.is_idle() => {
+                        self.locks.remove(&name);
+                    }
+                    Some(lock) => {
+                        heads.extend(lock.queue.head());
+                        seen.push(name);
+                    }
+                    None => {}
+                }
             }
-            seen.append(&mut touched);
             let Some((_, id)) = heads.pop_first() else { break };
             if !self.fits(id) {
                 continue;
             }
             let before = step.contended.len();
-            let Some(grant) = self.grant_acquisition(step, id, Came::Waited) else { continue };
+            let Some(grant) = self.grant_waiter(step, id, Came::Waited) else { continue };
             for part in &grant.parts {
                 heads.extend(self.locks.get(&part.lock).and_then(|lock| lock.queue.head()));
             }
+            step.events.push(Event::Granted { grant, waited: true });
             if step.contended.len() > before {
                 self.break_cycles(step, id);
             }
@@ -82,21 +92,32 @@ impl LockTable {
         })
     }
 
-    /// Gives each part of an acquisition its places, and takes it out of its queues. It was checked to fit.
-    pub(super) fn grant_acquisition(
+    /// Grants an acquisition that waits. It was checked to fit.
+    pub(super) fn grant_waiter(
         &mut self,
         step: &mut Step,
         id: AcquisitionId,
         came: Came<'_>,
     ) -> Option<Grant> {
+        let mut acquisition = self.take_out(id)?;
+        let grant = self.take_places(step, id, &mut acquisition, came);
+        self.put_back(id, acquisition);
+        self.counts.waiting -= u64::from(grant.is_some());
+        grant
+    }
+
+    /// Gives each part of an acquisition its places, and takes it out of its queues. It was checked to fit.
+    pub(super) fn take_places(
+        &mut self,
+        step: &mut Step,
+        id: AcquisitionId,
+        acquisition: &mut Acquisition,
+        came: Came<'_>,
+    ) -> Option<Grant> {
         let token = self.header.token_base.token(step.at.index);
-        let acquisition = self.sessions.get_mut(&id.session)?.acquisitions.get_mut(id.number)?;
         let mut held = Vec::with_capacity(acquisition.parts.len());
         for part in &acquisition.parts {
-            if self.locks.get(&part.lock).is_none() {
-                self.locks.insert(part.lock.clone(), Lock::new(part.capacity));
-            }
-            let lock = self.locks.get_mut(&part.lock)?;
+            let lock = self.locks.get_or_insert_with(&part.lock, || Lock::new(part.capacity));
             if came != Came::AtOnce {
                 lock.queue.remove(acquisition.arrived);
                 // Those who queued behind its predecessor now queue behind it.
@@ -137,15 +158,7 @@ impl LockTable {
         }
         acquisition.state =
             AcquisitionState::Holding { grant: step.at.index, held, reports: Reports::default() };
-        let waited = came != Came::AtOnce;
-        if waited {
-            self.counts.waiting -= 1;
-        }
-        let acquisition = self.whole(id)?;
-        let grant = self.grant_of(id, acquisition);
-        self.sessions.get_mut(&id.session)?.acquisitions.settle(id.number);
-        step.events.push(Event::Granted { grant: grant.clone(), waited });
-        Some(grant)
+        Some(self.grant_of(id, acquisition))
     }
 
     /// Tells new holders that others wait behind them, unless those were granted in the same entry.
@@ -182,10 +195,10 @@ impl LockTable {
     }
 
     /// What the holder of a slot inherits.
-    fn inherited(&self, lock: &LockName, slot: Slot) -> Option<Box<Inherited>> {
+    fn inherited(&self, lock: &LockName, slot: Slot) -> Option<Arc<Inherited>> {
         let memory = self.slot_memories.get(lock, slot)?;
         let last = memory.last.as_ref()?;
-        Some(Box::new(Inherited {
+        Some(Arc::new(Inherited {
             token: last.token,
             client: last.client.clone(),
             ended: last.ended,
@@ -194,7 +207,7 @@ impl LockTable {
         }))
     }
 
-    fn forget_idle(&mut self, touched: BTreeSet<LockName>) {
+    fn forget_idle(&mut self, touched: Vec<LockName>) {
         for name in touched {
             if self.locks.get(&name).is_some_and(Lock::is_idle) {
                 self.locks.remove(&name);

@@ -2,6 +2,7 @@ use super::grant::Came;
 use super::under_token::UnderToken;
 use super::{LockTable, Step};
 use crate::command::HandOver;
+use crate::event::Event;
 use crate::ids::{AcquisitionId, Slot};
 use crate::mode::Mode;
 use crate::reply::{BadArgument, Ended, Refusal, Reply};
@@ -38,13 +39,16 @@ impl LockTable {
             return Reply::Refused(Refusal::WouldDeadlock(cycle));
         }
         self.end_parts(step, *id, &[part], Ended::HandedOver);
-        let granted = self.grant_acquisition(step, candidate, Came::HandedOver(lock, *slot));
+        let Some(grant) = self.grant_waiter(step, candidate, Came::HandedOver(lock, *slot)) else {
+            return Reply::Refused(Refusal::SessionUnknown);
+        };
         // It left its other queues as well, and who was behind it there may fit now.
-        step.touched.extend(granted.iter().flat_map(|grant| &grant.parts).map(|part| part.lock.clone()));
-        let given = granted
-            .and_then(|grant| grant.parts.into_iter().find(|part| (&part.lock, part.slot) == (lock, *slot)));
+        step.touched.extend(grant.parts.iter().map(|part| part.lock.clone()));
+        let given = grant.parts.iter().find(|part| (&part.lock, part.slot) == (lock, *slot));
+        let given = given.map(|part| part.token);
+        step.events.push(Event::Granted { grant, waited: true });
         match given {
-            Some(part) => Reply::HandedOver { to: candidate, token: part.token },
+            Some(token) => Reply::HandedOver { to: candidate, token },
             None => Reply::Refused(Refusal::SessionUnknown),
         }
     }
@@ -75,7 +79,6 @@ impl LockTable {
 mod tests {
     use super::*;
     use crate::command::{Acquire, Command};
-    use crate::event::Event;
     use crate::ids::SessionId;
     use crate::table::story::{Story, ask, id, lock, refusal, token};
     use crate::token::Token;

@@ -110,14 +110,11 @@ impl LockTable {
                 step.contended.push((id, name.clone()));
             }
         }
-        let Some(acquisition) = self.acquisition_mut(id) else { return };
+        let Some(mut acquisition) = self.take_out(id) else { return };
         acquisition.state =
             AcquisitionState::Holding { grant: step.at.index, held, reports: Reports::default() };
-        let acquisition = acquisition.clone();
         let grant = self.grant_of(id, &acquisition);
-        if let Some(session) = self.sessions.get_mut(&id.session) {
-            session.acquisitions.settle(id.number);
-        }
+        self.put_back(id, acquisition);
         step.events.push(Event::Granted { grant, waited });
     }
 
@@ -130,5 +127,17 @@ impl LockTable {
 
     pub(super) fn acquisition_mut(&mut self, id: AcquisitionId) -> Option<&mut Acquisition> {
         self.sessions.get_mut(&id.session)?.acquisitions.get_mut(id.number)
+    }
+
+    /// Takes an acquisition out of its session, to be changed together with its locks.
+    pub(super) fn take_out(&mut self, id: AcquisitionId) -> Option<Acquisition> {
+        self.sessions.get_mut(&id.session)?.acquisitions.remove(id.number)
+    }
+
+    /// Puts an acquisition into its session.
+    pub(super) fn put_back(&mut self, id: AcquisitionId, acquisition: Acquisition) {
+        if let Some(session) = self.sessions.get_mut(&id.session) {
+            session.acquisitions.insert(id.number, acquisition);
+        }
     }
 }

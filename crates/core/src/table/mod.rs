@@ -51,6 +51,7 @@ mod several_locks;
 mod sharded;
 #[cfg(test)]
 mod shared_mode;
+mod slot_memories;
 #[cfg(test)]
 pub(crate) mod story;
 mod take_over;
@@ -65,7 +66,7 @@ mod wait_cycle;
 mod wait_graph;
 mod waits;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -74,8 +75,9 @@ pub use self::memory::{Baton, EndedSession, SlotMemory};
 pub use self::verdict::{Presented, Verdict};
 pub use self::view::{HoldView, LockView, SlotView, WaiterView};
 
-use self::memory::{EndedSessions, SlotMemories};
+use self::memory::EndedSessions;
 use self::sharded::Sharded;
+use self::slot_memories::SlotMemories;
 use crate::command::{ClusterVersion, Command, Envelope, Member, Terms};
 use crate::event::Event;
 use crate::history::History;
@@ -98,7 +100,7 @@ pub struct LockTable {
     secrets: Sharded<SecretHash, SessionId>,
     locks: Sharded<LockName, Lock>,
     ended: Arc<EndedSessions>,
-    slot_memories: Arc<SlotMemories>,
+    slot_memories: SlotMemories,
     keys: BTreeMap<KeyId, SigningKey>,
     counts: Counts,
     /// Since format version 2, as is what follows.
@@ -204,8 +206,8 @@ pub struct Counts {
 pub(crate) struct Step {
     at: EntryAt,
     events: Vec<Event>,
-    /// Locks whose queue may move.
-    touched: BTreeSet<LockName>,
+    /// Locks whose queue may move, or that may be idle; some more than once.
+    touched: Vec<LockName>,
     /// New holders behind whom others queued when they were granted.
     contended: Vec<(AcquisitionId, LockName)>,
     /// Acquisitions that searches of wait cycles may still look at.
@@ -235,7 +237,7 @@ impl LockTable {
             secrets: Sharded::new(),
             locks: Sharded::new(),
             ended: Arc::default(),
-            slot_memories: Arc::default(),
+            slot_memories: SlotMemories::new(),
             keys: BTreeMap::new(),
             counts: Counts::default(),
             history: History::default(),
@@ -259,7 +261,7 @@ impl LockTable {
         let mut step = Step {
             at,
             events: Vec::new(),
-            touched: BTreeSet::new(),
+            touched: Vec::new(),
             contended: Vec::new(),
             looks_left: self.more_limits.cycle_search_max,
         };

@@ -2,7 +2,7 @@ use super::{LockTable, Step};
 use crate::command::Release;
 use crate::ids::{LockName, Slot};
 use crate::reply::{Ended, HolderView, Refusal, Reply};
-use crate::session::{AcquisitionState, HeldPart, OutcomeHow};
+use crate::session::{HeldPart, OutcomeHow};
 
 impl LockTable {
     /// Frees only what exactly this acquisition holds under exactly this token; all its parts only where all are held
@@ -23,30 +23,37 @@ impl LockTable {
             let how = outcome.how.clone();
             return self.released_before(release, &how);
         }
-        let Some(acquisition) = session.acquisitions.get(id.number) else {
-            if id.number <= session.highest && id.number < session.mark {
+        let plain = session.acquisitions.plain_part(id.number);
+        let held = match (&plain, session.acquisitions.get_whole(id.number)) {
+            (Some(part), _) => std::slice::from_ref(part),
+            (None, Some(acquisition)) => acquisition.held(),
+            (None, None) if id.number <= session.highest && id.number < session.mark => {
                 return Reply::Released(Ended::Forgotten);
             }
-            return Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
+            (None, None) => &[],
         };
-        let AcquisitionState::Holding { held, .. } = &acquisition.state else {
-            return Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
-        };
-        let named = |part: &HeldPart| match &release.part {
+        let named = |part: &&HeldPart| match &release.part {
             None => true,
             Some((lock, slot)) => part.lock == *lock && part.slot == *slot,
         };
-        let freed: Vec<HeldPart> = held.iter().filter(|part| named(part)).cloned().collect();
-        if freed.is_empty()
+        let freed = held.iter().filter(named);
+        let none = freed.clone().next().is_none();
+        if none
+            && !held.is_empty()
             && let Some((lock, slot)) = &release.part
             && let Some(ended) = self.part_before(id, lock, *slot, release.token)
         {
             return self.ended_before(ended, lock, *slot);
         }
-        if freed.is_empty() || freed.iter().any(|part| part.token != release.token) {
+        if none || freed.clone().any(|part| part.token != release.token) {
             return Reply::Refused(Refusal::NotHeld { superseded: self.now_holding(release) });
         }
-        self.end_parts(step, id, &freed, Ended::Released);
+        if freed.clone().count() == held.len() {
+            self.end_one(step, id, Ended::Released);
+        } else {
+            let freed: Vec<HeldPart> = freed.cloned().collect();
+            self.end_parts(step, id, &freed, Ended::Released);
+        }
         Reply::Released(Ended::Released)
     }
 

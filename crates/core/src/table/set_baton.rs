@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use super::LockTable;
 use super::memory::Baton;
 use super::under_token::{UnderToken, risen};
@@ -24,7 +22,7 @@ impl LockTable {
         part.baton_revision = revision;
         let baton = (!set.baton.is_empty()).then(|| Baton { token: set.token, left: set.baton.clone() });
         let bounds = self.memory_bounds();
-        Arc::make_mut(&mut self.slot_memories).leave(set.lock.clone(), set.slot, baton, bounds);
+        self.slot_memories.leave(&set.lock, set.slot, baton, bounds);
         Reply::Written { revision }
     }
 
@@ -66,7 +64,7 @@ mod tests {
     }
 
     /// What a fresh holder is told of the one before.
-    fn inherited(story: &mut Story, name: &str) -> Option<Box<Inherited>> {
+    fn inherited(story: &mut Story, name: &str) -> Option<std::sync::Arc<Inherited>> {
         let next = story.open("next");
         let Reply::Granted(grant) = story.acquire(ask(next, 1, name)) else { panic!("it is free") };
         story.close(next);

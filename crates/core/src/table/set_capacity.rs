@@ -30,7 +30,7 @@ impl LockTable {
             let waiters: Vec<_> = self.waiters(set).collect();
             waiters.into_iter().for_each(|id| self.break_cycles(step, id));
         }
-        step.touched.insert(set.lock.clone());
+        step.touched.push(set.lock.clone());
         Reply::Done
     }
 

@@ -19,7 +19,7 @@ impl LockTable {
         self.more_limits = set.more.clone();
         Arc::make_mut(&mut self.ended).shrink(set.limits.ended_sessions_max);
         let bounds = self.memory_bounds();
-        Arc::make_mut(&mut self.slot_memories).shrink(bounds);
+        self.slot_memories.shrink(bounds);
         Reply::Done
     }
 }

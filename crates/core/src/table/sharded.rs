@@ -4,6 +4,7 @@
 //! nothing. Shards are written in order, so that equal tables have equal bytes on every replica.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -39,11 +40,21 @@ impl<K: Ord + Hash + Clone, V: Clone> Sharded<K, V> {
 
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let shard = &mut self.shards[shard_of(key, SHARDS)];
-        // Looking first keeps a shard shared when the key is not in it.
-        if !shard.contains_key(key) {
+        if !might_change(shard, key) {
             return None;
         }
         Arc::make_mut(shard).get_mut(key)
+    }
+
+    /// The value of a key; where there is none, this one.
+    pub(crate) fn get_or_insert_with(&mut self, key: &K, value: impl FnOnce() -> V) -> &mut V {
+        match Arc::make_mut(&mut self.shards[shard_of(key, SHARDS)]).entry(key.clone()) {
+            Entry::Occupied(old) => old.into_mut(),
+            Entry::Vacant(new) => {
+                self.len += 1;
+                new.insert(value())
+            }
+        }
     }
 
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
@@ -54,7 +65,7 @@ impl<K: Ord + Hash + Clone, V: Clone> Sharded<K, V> {
 
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let shard = &mut self.shards[shard_of(key, SHARDS)];
-        if !shard.contains_key(key) {
+        if !might_change(shard, key) {
             return None;
         }
         let old = Arc::make_mut(shard).remove(key);
@@ -66,6 +77,11 @@ impl<K: Ord + Hash + Clone, V: Clone> Sharded<K, V> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.shards.iter().filter(|shard| !shard.is_empty()).flat_map(|shard| shard.iter())
     }
+}
+
+/// Whether a shard is to be taken for a change: one that is shared stays so when the key is not in it.
+fn might_change<K: Ord, V>(shard: &Arc<BTreeMap<K, V>>, key: &K) -> bool {
+    Arc::strong_count(shard) == 1 || shard.contains_key(key)
 }
 
 impl<K: Ord + Hash + Clone, V: Clone> Sharded<K, V> {

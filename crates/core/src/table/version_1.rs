@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::memory::{EndedSessions, SlotMemories};
+use super::memory::EndedSessions;
 use super::sharded::Sharded;
+use super::slot_memories::SlotMemories;
 use super::{Counts, Header, SigningKey, Ticks};
 use crate::command::{AcquirePart, Terms, Wait};
 use crate::history::History;
@@ -115,7 +116,7 @@ impl From<LockTable> for super::LockTable {
             secrets: old.secrets,
             locks: converted(&old.locks),
             ended: Arc::new(old.ended),
-            slot_memories: Arc::new(old.predecessors.into()),
+            slot_memories: old.predecessors.into(),
             keys: old.keys,
             counts: old.counts,
             history,

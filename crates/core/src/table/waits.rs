@@ -39,7 +39,7 @@ impl LockTable {
             if let Some(lock) = self.locks.get_mut(&part.lock) {
                 lock.queue.remove(acquisition.arrived);
             }
-            step.touched.insert(part.lock.clone());
+            step.touched.push(part.lock.clone());
         }
         self.counts.waiting -= 1;
         let cycle = cycle.map(Box::new);

@@ -1,5 +1,7 @@
 //! The words that every message shares: acquisitions, modes, ends, grants, holders.
 
+use std::sync::Arc;
+
 use palisade_core::ids::{
     AcquisitionId, ClientName, LockName, Millis, RequestNumber, SessionId, Slot, WallTime,
 };
@@ -149,8 +151,8 @@ fn inherited(inherited: &Inherited) -> v1::Inherited {
     }
 }
 
-fn inherited_from(inherited: &v1::Inherited) -> Result<Box<Inherited>, BadArgument> {
-    Ok(Box::new(Inherited {
+fn inherited_from(inherited: &v1::Inherited) -> Result<Arc<Inherited>, BadArgument> {
+    Ok(Arc::new(Inherited {
         token: token_from(inherited.token)?,
         client: ClientName::new(&inherited.client)?,
         ended: ended_from(inherited.ended).unwrap_or(Ended::Forgotten),
@@ -256,7 +258,7 @@ mod tests {
                 mode: Mode::Shared,
                 token: Token::new(34).expect("a token"),
                 delay: Millis(15_000),
-                inherited: Some(Box::new(Inherited {
+                inherited: Some(Arc::new(Inherited {
                     token: Token::new(30).expect("a token"),
                     client: ClientName::unnamed(),
                     ended: Ended::Expired,

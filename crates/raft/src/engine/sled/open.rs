@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{CACHE_BYTES, COMMITTED, FLUSHED, IDENTITY, PURGED, ROW, RowSpan, SEGMENT_BYTES, VOTE, row_key};
 use crate::codec::log::decode_row;
@@ -11,6 +13,9 @@ use crate::codec::unseal;
 use crate::engine::flushed::Flushed;
 use crate::engine::{Identity, LogPoint, Record, Recovered, TAIL_BYTES};
 use crate::error::OpenError;
+
+/// How long an opening waits for the file to be let go.
+const LINGER: Duration = Duration::from_secs(1);
 
 pub(super) struct Found {
     pub(super) db: sled::Db,
@@ -25,22 +30,7 @@ pub(super) struct Found {
 
 pub(super) fn open(dir: &Path) -> Result<Found, OpenError> {
     fs::create_dir_all(dir).map_err(|source| OpenError::io(dir, source))?;
-    // sled panics on damage in the middle of its file.
-    let opened = catch_unwind(AssertUnwindSafe(|| {
-        let db = sled::Config::new()
-            .path(dir)
-            .segment_size(SEGMENT_BYTES)
-            .cache_capacity(CACHE_BYTES)
-            .flush_every_ms(None)
-            .open()?;
-        let tree = db.open_tree("raft")?;
-        Ok((db, tree))
-    }));
-    let (db, tree) = match opened {
-        Ok(Ok(opened)) => opened,
-        Ok(Err(error)) => return Err(refuse(dir, error)),
-        Err(_) => return Err(OpenError::damaged(dir.join("db"), "the store could not make sense of it")),
-    };
+    let (db, tree) = open_patiently(dir)?;
     let file = sync_files(dir)?;
     let read = catch_unwind(AssertUnwindSafe(|| {
         let stored = record(dir, &tree, FLUSHED, "the number of the last flush")?;
@@ -52,6 +42,37 @@ pub(super) fn open(dir: &Path) -> Result<Found, OpenError> {
         Err(OpenError::damaged(dir.join("db"), "the store could not make sense of it"))
     })?;
     Ok(Found { db, tree, file, flushed, rows, recovered, identity })
+}
+
+/// Opens the store, and waits a moment for an earlier one of this process: sled's own threads let go of its file a
+/// little after the last handle was dropped.
+fn open_patiently(dir: &Path) -> Result<(sled::Db, sled::Tree), OpenError> {
+    let until = Instant::now() + LINGER;
+    loop {
+        match open_store(dir) {
+            Err(OpenError::InUse { .. }) if Instant::now() < until => thread::sleep(LINGER / 100),
+            opened => return opened,
+        }
+    }
+}
+
+fn open_store(dir: &Path) -> Result<(sled::Db, sled::Tree), OpenError> {
+    // sled panics on damage in the middle of its file.
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        let db = sled::Config::new()
+            .path(dir)
+            .segment_size(SEGMENT_BYTES)
+            .cache_capacity(CACHE_BYTES)
+            .flush_every_ms(None)
+            .open()?;
+        let tree = db.open_tree("raft")?;
+        Ok((db, tree))
+    }));
+    match opened {
+        Ok(Ok(opened)) => Ok(opened),
+        Ok(Err(error)) => Err(refuse(dir, error)),
+        Err(_) => Err(OpenError::damaged(dir.join("db"), "the store could not make sense of it")),
+    }
 }
 
 fn refuse(dir: &Path, error: sled::Error) -> OpenError {

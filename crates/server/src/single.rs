@@ -102,24 +102,19 @@ impl Call {
         if self.asked && !self.repeatable() {
             return Err(error::outcome_unknown());
         }
-        match &self.session {
-            Some((id, secret)) => {
-                let bind = request::Op::Bind(v1::Bind { secret: secret.clone() });
-                self.send(BIND, *id, bind).await
-            }
-            None => self.ask().await,
-        }
-    }
-
-    async fn ask(&mut self) -> Result<(), v1::Error> {
         self.asked = true;
         let session = self.session.as_ref().map_or(0, |(id, _)| *id);
-        self.send(ASK, session, self.op.clone()).await
+        let ask = v1::Request { tag: ASK, session, op: Some(self.op.clone()) };
+        // In one frame: requests of a frame are taken in order, and an answer to the binding comes before the other.
+        let bind = self.session.as_ref().map(|(_, secret)| {
+            let bind = request::Op::Bind(v1::Bind { secret: secret.clone() });
+            v1::Request { tag: BIND, session, op: Some(bind) }
+        });
+        self.send(bind.into_iter().chain([ask]).collect()).await
     }
 
-    async fn send(&self, tag: u64, session: u64, op: request::Op) -> Result<(), v1::Error> {
-        let request = v1::Request { tag, session, op: Some(op) };
-        let frame = ClientFrame { requests: vec![request], ..ClientFrame::default() };
+    async fn send(&self, requests: Vec<v1::Request>) -> Result<(), v1::Error> {
+        let frame = ClientFrame { requests, ..ClientFrame::default() };
         self.stream.frame(frame).await.map_err(|_| error::overloaded())
     }
 
@@ -169,10 +164,9 @@ impl Call {
     async fn response(&mut self, response: v1::Response) -> Result<Option<response::Result>, v1::Error> {
         self.renewed |= response.tag == ASK && response.renewed;
         match response.result {
-            Some(response::Result::Bound(_)) => {
-                self.ask().await?;
-                Ok(None)
-            }
+            Some(response::Result::Bound(_)) => Ok(None),
+            // Asked under a binding that failed; what is answered is why, once the lock was looked at.
+            Some(_) if response.tag == ASK && self.late.is_some() => Ok(None),
             Some(response::Result::Error(error)) if response.tag == BIND && error.ended != 0 => {
                 let request::Op::Release(release) = &self.op else {
                     return Ok(Some(response::Result::Error(error)));
@@ -182,7 +176,7 @@ impl Call {
                 }
                 let look = request::Op::GetLock(v1::GetLock { lock: release.lock.clone() });
                 self.late = Some(error);
-                self.send(LOOK, 0, look).await?;
+                self.send(vec![v1::Request { tag: LOOK, session: 0, op: Some(look) }]).await?;
                 Ok(None)
             }
             Some(response::Result::Lock(view)) if response.tag == LOOK => {

@@ -30,10 +30,13 @@ impl Coordinator {
                 }
                 Some(session) => {
                     to.bind(id);
-                    if !to.single {
+                    // A single call asks for one thing, and hears of no other.
+                    if to.single {
+                        response::Result::Bound(v1::Bound::default())
+                    } else {
                         self.waiters.bind(id, to);
+                        response::Result::Bound(bound(table, id, session))
                     }
-                    response::Result::Bound(bound(table, id, session))
                 }
             };
             to.answer(v1::Response { tag, session: id.0, index: 0, renewed: false, result: Some(result) });

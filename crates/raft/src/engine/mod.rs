@@ -113,9 +113,9 @@ pub struct Recovered {
     pub tail: Vec<Record>,
 }
 
-/// Bytes of entries that a replica keeps in memory: two seconds or three of a full load. Who is further behind reads from
-/// the disk.
-pub const TAIL_BYTES: usize = 4 << 20;
+/// Bytes of entries that a replica keeps in memory: some 10,000 of them, more than may be undecided. Who is further behind
+/// reads from the disk.
+pub const TAIL_BYTES: usize = 1 << 20;
 
 /// A durable log. Shared by one replica's log store and whoever reads its status.
 pub trait Engine: Send + Sync + 'static {

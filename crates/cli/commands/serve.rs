@@ -57,7 +57,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "PALISADE_AUDIT")]
     pub(crate) audit: bool,
     /// How often a leader shows that it is there
-    #[arg(long, value_parser = duration, default_value = "50ms", help_heading = "Timing")]
+    #[arg(long, value_parser = duration, default_value = "75ms", help_heading = "Timing")]
     pub(crate) heartbeat: Duration,
     /// The shortest random part of an election timeout
     #[arg(long, value_parser = duration, default_value = "150ms", help_heading = "Timing")]

@@ -47,7 +47,7 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            heartbeat: Duration::from_millis(50),
+            heartbeat: Duration::from_millis(75),
             election_min: Duration::from_millis(150),
             election_max: Duration::from_millis(300),
         }

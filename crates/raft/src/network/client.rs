@@ -24,7 +24,9 @@ use palisade_proto::raft::v1::peer_client::PeerClient as Grpc;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -78,7 +80,7 @@ impl Peers {
     fn client(&self, target: u64, node: &PeerNode, heartbeats: bool) -> PeerClient {
         let connections = self.connect(&node.peer_address);
         let (credentials, patience) = (self.credentials.clone(), self.patience);
-        PeerClient { node: self.node, target, connections, heartbeats, credentials, patience }
+        PeerClient { node: self.node, target, connections, heartbeats, beats: None, credentials, patience }
     }
 }
 
@@ -100,11 +102,52 @@ pub(crate) struct PeerClient {
     target: u64,
     connections: Result<Connections, String>,
     heartbeats: bool,
+    /// The stream that heartbeats share, while all of them are answered.
+    beats: Option<Beats>,
     credentials: Arc<Credentials>,
     patience: Patience,
 }
 
+/// A stream on which one request is under way at a time.
+struct Beats {
+    requests: mpsc::Sender<Body>,
+    answers: Streaming<Body>,
+}
+
 impl PeerClient {
+    /// One heartbeat. openraft gives each a call of its own, and drops one that takes long; here they share a stream for
+    /// as long as each is answered well.
+    async fn beat(&mut self, request: &AppendRequest) -> Result<AppendResult, RpcError> {
+        let request = Body { body: encode_append(request) };
+        let stalled = self.patience.stalled;
+        let beats = self.beats.take();
+        let beat = tokio::time::timeout(stalled, self.beat_on(beats, request)).await;
+        let (beats, answer) = beat.map_err(|_| self.too_late(RPCTypes::AppendEntries, stalled))??;
+        self.beats = answer.is_ok().then_some(beats);
+        Ok(answer)
+    }
+
+    async fn beat_on(&self, beats: Option<Beats>, request: Body) -> Result<(Beats, AppendResult), RpcError> {
+        let mut beats = match beats {
+            Some(beats) => {
+                // A stream that ended says so where its answer would come.
+                let _ = beats.requests.send(request).await;
+                beats
+            }
+            None => {
+                let (requests, queue) = mpsc::channel(1);
+                let _ = requests.send(request).await;
+                let call = self.request(ReceiverStream::new(queue));
+                let answers = self.small()?.append(call).await.map_err(|status| refused(&status))?;
+                Beats { requests, answers: answers.into_inner() }
+            }
+        };
+        let answer = beats.answers.message().await.map_err(|status| refused(&status))?;
+        let answer = answer.ok_or_else(|| Unreachable::from_string("the peer closed the stream"))?;
+        let answer = decode_append_result(&answer.body).map_err(|why| NetworkError::new(&why))?;
+        Ok((beats, answer))
+    }
+
     fn small(&self) -> Result<Grpc<Channel>, RpcError> {
         self.connected().map(|connections| connections.small.clone())
     }
@@ -173,14 +216,21 @@ impl RaftNetworkV2<Types> for PeerClient {
         S: futures_util::Stream<Item = AppendRequest> + OptionalSend + Unpin + 'static,
     {
         Box::pin(async move {
+            if self.heartbeats {
+                let answers = stream::unfold((self, input), |(client, mut input)| async move {
+                    let request = input.next().await?;
+                    Some((client.beat(&request).await, (client, input)))
+                });
+                return Ok(answers.boxed() as BoxStream<'s, _>);
+            }
             let Some(first) = input.next().await else {
                 return Ok(stream::empty().boxed() as BoxStream<'s, _>);
             };
             let input = stream::iter([first]).chain(input);
             let connections = self.connected()?;
-            let mut grpc = if self.heartbeats { connections.small.clone() } else { connections.bulk.clone() };
+            let mut grpc = connections.bulk.clone();
             let unanswered = Unanswered::default();
-            let outbound = Outbound::new(input, unanswered.clone(), !self.heartbeats);
+            let outbound = Outbound::new(input, unanswered.clone());
             let outbound = outbound.map(|request| Body { body: encode_append(&request) });
             let stalled = self.patience.stalled;
             let inbound = match tokio::time::timeout(stalled, grpc.append(self.request(outbound))).await {

@@ -71,13 +71,11 @@ pub(crate) struct Outbound<S> {
     unanswered: Unanswered,
     /// Nothing but the news of a commit, and until when it waits.
     news: Option<(AppendRequest, Pin<Box<Sleep>>)>,
-    /// Heartbeats are never held back.
-    paced: bool,
 }
 
 impl<S: Stream<Item = AppendRequest> + Unpin> Outbound<S> {
-    pub(crate) fn new(input: S, unanswered: Unanswered, paced: bool) -> Self {
-        Self { input: input.fuse(), unanswered, news: None, paced }
+    pub(crate) fn new(input: S, unanswered: Unanswered) -> Self {
+        Self { input: input.fuse(), unanswered, news: None }
     }
 
     fn send(&mut self, request: AppendRequest) -> Poll<Option<AppendRequest>> {
@@ -92,11 +90,11 @@ impl<S: Stream<Item = AppendRequest> + Unpin> Stream for Outbound<S> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<AppendRequest>> {
         let this = &mut *self;
         loop {
-            if this.paced && !this.unanswered.has_room(context) {
+            if !this.unanswered.has_room(context) {
                 return Poll::Pending;
             }
             match this.input.poll_next_unpin(context) {
-                Poll::Ready(Some(request)) if this.paced && request.entries.is_empty() => {
+                Poll::Ready(Some(request)) if request.entries.is_empty() => {
                     // The newer news; the time of the older.
                     let wait = this.news.take().map(|(_, wait)| wait);
                     let wait = wait.unwrap_or_else(|| Box::pin(tokio::time::sleep(NEWS_WAIT)));
@@ -169,7 +167,7 @@ mod tests {
         let mut context = Context::from_waker(&waker);
         let unanswered = Unanswered::default();
         let input = stream::iter((1..=3).map(|commit| request(1, commit)));
-        let mut outbound = Outbound::new(input, unanswered.clone(), true);
+        let mut outbound = Outbound::new(input, unanswered.clone());
         assert_eq!(committed(outbound.poll_next_unpin(&mut context)), Some(1));
         assert_eq!(committed(outbound.poll_next_unpin(&mut context)), Some(2));
         assert!(outbound.poll_next_unpin(&mut context).is_pending());
@@ -185,7 +183,7 @@ mod tests {
             receive.recv().await.map(|request| (request, receive))
         }));
         let unanswered = Unanswered::default();
-        let mut outbound = Outbound::new(input, unanswered.clone(), true);
+        let mut outbound = Outbound::new(input, unanswered.clone());
         let mut next = async || {
             let sent = outbound.next().await?;
             unanswered.answered();

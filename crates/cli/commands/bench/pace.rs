@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 /// The longest sleep of the thread, which ends after that.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
+/// The shortest: what is due within it is told together, or the telling would take the processor from what is measured.
+const SLEEP_MIN: Duration = Duration::from_micros(500);
 
 /// So many operations a second. Dropped or closed, no more are due.
 pub(super) struct Pace {
@@ -31,12 +33,12 @@ impl Pace {
         thread::spawn(move || {
             let mut told_of = 0;
             while !told.is_closed() {
-                while due_at(began, rate, told_of) <= Instant::now() && !told.is_closed() {
-                    told.add_permits(1);
-                    told_of += 1;
-                }
-                let left = due_at(began, rate, told_of).saturating_duration_since(Instant::now());
-                thread::sleep(left.min(SLEEP_MAX));
+                let now = Instant::now();
+                let due = (told_of..).take_while(|number| due_at(began, rate, *number) <= now).count();
+                told.add_permits(due);
+                told_of += due as u64;
+                let left = due_at(began, rate, told_of).saturating_duration_since(now);
+                thread::sleep(left.clamp(SLEEP_MIN, SLEEP_MAX));
             }
         });
         Self { began, rate, due, begun: Cell::new(0) }

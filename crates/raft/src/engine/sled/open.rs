@@ -15,7 +15,7 @@ use crate::engine::{Identity, LogPoint, Record, Recovered, TAIL_BYTES};
 use crate::error::OpenError;
 
 /// How long an opening waits for the file to be let go.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_secs(2);
 
 pub(super) struct Found {
     pub(super) db: sled::Db,

@@ -1,4 +1,6 @@
-use std::fs;
+use std::fs::{self, File};
+use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -19,6 +21,21 @@ fn no_row_leaves_the_file_that_is_flushed() {
     drop(engine);
     let blobs = fs::read_dir(dir.path().join("blobs")).expect("the store has it");
     assert_eq!(blobs.count(), 0, "a blob is a file that no flush covers");
+}
+
+#[test]
+fn an_opening_waits_for_whoever_is_about_to_let_go() {
+    let dir = TempDir::new().expect("a directory");
+    drop(open_sled(dir.path()).expect("it opens"));
+    // As the store's own threads do for a moment after its last handle is gone.
+    let held = File::open(dir.path().join("db")).expect("it is there");
+    held.lock().expect("it can be locked");
+    let path = dir.path().to_owned();
+    let opening = thread::spawn(move || open_sled(&path).map(drop));
+    thread::sleep(Duration::from_millis(20));
+    assert!(!opening.is_finished(), "it waits");
+    drop(held);
+    opening.join().expect("it ends").expect("it opens");
 }
 
 #[test]

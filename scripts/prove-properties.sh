@@ -10,7 +10,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 root=$PWD
-cases=${1:-4000}
+cases=${1:-20000}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target/mutants}
 
 copy=$(mktemp -d)

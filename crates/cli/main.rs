@@ -1,11 +1,16 @@
 //! The one binary: parse, run the command, map the result to an exit code.
 
+// A line for a reader who is gone must not end a run that holds a lock: see `say!`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+mod output;
+
 mod args;
 mod child;
 mod cluster;
 mod commands;
 mod exit;
-mod output;
 mod process;
 mod svg;
 mod topics;
@@ -47,7 +52,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(exit) => exit,
         Err(failure) => {
-            eprintln!("palisade: {failure}");
+            say!("palisade: {failure}");
             if wrapper { Exit::FAILED } else { failure.exit }
         }
     }

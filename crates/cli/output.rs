@@ -1,5 +1,6 @@
 //! Answers on stdout: tables for people, one JSON document for scripts. Everything else goes to stderr.
 
+use std::fmt::Arguments;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -9,6 +10,17 @@ use serde_json::Value;
 pub(crate) use palisade_proto::convert::json::wide;
 
 use crate::args::{Color, Format, Globals};
+
+/// A line on stderr, as `eprintln!` would, but whoever read it may be gone: a run that holds a lock goes on without it.
+macro_rules! say {
+    ($($words:tt)*) => { $crate::output::say(format_args!($($words)*)) };
+}
+
+/// What `say!` does.
+pub(crate) fn say(words: Arguments<'_>) {
+    // In one write, so that lines of several processes stay whole; nothing is left to do when stderr is gone.
+    let _ = io::stderr().lock().write_all(format!("{words}\n").as_bytes());
+}
 
 /// How this run writes.
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,7 @@ mod lock_modes;
 mod lock_signals;
 mod lock_survivors;
 mod pages;
+mod unheard;
 mod usage;
 mod watching;
 mod wrapper;

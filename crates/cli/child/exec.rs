@@ -13,12 +13,12 @@ use crate::exit::Exit;
 /// Becomes `command`. Returns only when that failed.
 pub(crate) fn exec(parent: u32, command: &[OsString]) -> Exit {
     if let Err(error) = die_with(parent) {
-        eprintln!("palisade: {error}");
+        say!("palisade: {error}");
         return Exit::FAILED;
     }
     let Some((name, arguments)) = command.split_first() else { return Exit::FAILED };
     let error = Command::new(name).args(arguments).exec();
-    eprintln!("palisade: cannot run {}: {error}", name.display());
+    say!("palisade: cannot run {}: {error}", name.display());
     if error.kind() == io::ErrorKind::NotFound { Exit::NO_SUCH_COMMAND } else { Exit::NOT_RUNNABLE }
 }
 

@@ -103,7 +103,7 @@ pub(crate) async fn watch(
     // The file and the pipe first: a command that looks can see why it is stopped.
     drop(shown);
     if let Some(reason) = &reason {
-        eprintln!("palisade: lost {}: {reason}; sending SIGTERM to {group}", program.lock);
+        say!("palisade: lost {}: {reason}; sending SIGTERM to {group}", program.lock);
     }
     let survivors = group.end(program.kill_after, signals).await?;
     let own = if group.leader()? == Leader::Ended { Exit::of(child.wait()?) } else { Exit::FAILED };
@@ -151,7 +151,7 @@ fn pid(child: &Child) -> io::Result<Pid> {
 }
 
 fn hint_terminal(lock: &str) {
-    eprintln!(
+    say!(
         "palisade: the command wants the terminal and is stopped; run it as `palisade lock --foreground {lock} -- …`"
     );
 }

@@ -32,7 +32,7 @@ pub(super) async fn again(
     loop {
         let round = async {
             match ask(output).await {
-                Err(failure) if failure.exit == Exit::UNAVAILABLE => eprintln!("palisade: {failure}"),
+                Err(failure) if failure.exit == Exit::UNAVAILABLE => say!("palisade: {failure}"),
                 Err(failure) => return Err(failure),
                 Ok(_) => {}
             }

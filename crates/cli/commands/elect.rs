@@ -62,7 +62,7 @@ async fn observe(globals: &Globals, name: LockName, count: Option<u64>) -> Resul
                 }
             }
             Err(CallError::Unavailable { last }) => {
-                eprintln!("palisade: no node answers ({last}); still asking")
+                say!("palisade: no node answers ({last}); still asking")
             }
             Err(error) => return Err(error.into()),
         }

@@ -68,7 +68,7 @@ pub(super) async fn run(
         let waited = span(SystemClock.now().since(began));
         let (token, lease) = (first_token(&guards), span(arguments.ttl));
         let (word, names) = (asked.acquired, &asked.shown);
-        eprintln!("palisade: {word} {names}, token {token}, lease {lease}, waited {waited}");
+        say!("palisade: {word} {names}, token {token}, lease {lease}, waited {waited}");
     }
 
     let work = Work { globals, asked, arguments, session: &session, guards: &guards };
@@ -79,7 +79,7 @@ pub(super) async fn run(
             std::mem::forget((guards, session));
             let ended = other?;
             let (left, names) = (ended.survivors, &asked.shown);
-            eprintln!("palisade: {left} processes of the command do not end: {names} is not released");
+            say!("palisade: {left} processes of the command do not end: {names} is not released");
             return Ok(Exit::FAILED);
         }
     };
@@ -133,7 +133,7 @@ fn not_acquired(arguments: &UnderLockArgs, error: AcquireError) -> Result<Exit, 
         | AcquireError::QueuedAhead { .. }
         | AcquireError::Closed { .. }
         | AcquireError::TimedOut { .. } => {
-            eprintln!("palisade: {error}");
+            say!("palisade: {error}");
             Ok(Exit::named(arguments.conflict_exit_code))
         }
         AcquireError::SessionLost(_)
@@ -165,7 +165,7 @@ impl Work<'_> {
         let (told, scratch) = match self.tell().await {
             Ok(told) => told,
             Err(error) => {
-                eprintln!("palisade: the command was not begun: {error}");
+                say!("palisade: the command was not begun: {error}");
                 return idle(Exit::FAILED);
             }
         };
@@ -179,7 +179,7 @@ impl Work<'_> {
         let (child, shown) = match begun {
             Ok(begun) => begun,
             Err(error) => {
-                eprintln!("palisade: the command was not begun: {error}");
+                say!("palisade: the command was not begun: {error}");
                 return idle(Exit::FAILED);
             }
         };
@@ -229,11 +229,11 @@ impl Work<'_> {
         let left = match scratch.left() {
             Ok(Some(left)) => left,
             Ok(None) => return,
-            Err(error) => return eprintln!("palisade: the baton was not read: {error}"),
+            Err(error) => return say!("palisade: the baton was not read: {error}"),
         };
         let Some(guard) = self.guards.guards().next() else { return };
         if let Err(error) = guard.leave_baton(&left).await {
-            eprintln!("palisade: the baton was not left: {error}");
+            say!("palisade: the baton was not left: {error}");
         }
     }
 }
@@ -276,7 +276,7 @@ async fn release(globals: &Globals, names: &str, guards: GuardSet, ended: Ended)
         Ok(_) => ended.exit,
         Err(error) => {
             if !globals.quiet || ended.exit != Exit::LOST {
-                eprintln!("palisade: {names}: {error}");
+                say!("palisade: {names}: {error}");
             }
             match error {
                 palisade_client::ReleaseError::NotHeld { .. }

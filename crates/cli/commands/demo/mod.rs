@@ -108,7 +108,7 @@ pub(crate) async fn run(globals: &Globals, arguments: &DemoArgs) -> Result<Exit,
         told = told_to_stop() => Err(told),
     };
     if arguments.keep {
-        eprintln!("palisade: kept {}", folder.keep().display());
+        say!("palisade: kept {}", folder.keep().display());
     }
     let story = played.map_err(failed)?;
     if let Some(path) = &arguments.svg {
@@ -179,7 +179,7 @@ impl Demo<'_> {
 
     fn say(&self, what: &str) {
         if !self.quiet {
-            eprintln!("palisade: {what}");
+            say!("palisade: {what}");
         }
     }
 }

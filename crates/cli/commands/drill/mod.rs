@@ -119,7 +119,7 @@ pub(crate) async fn run(globals: &Globals, arguments: &DrillArgs) -> Result<Exit
 async fn play(globals: &Globals, arguments: &DrillArgs) -> Result<Report, Failure> {
     let tell = |what: String| {
         if !globals.quiet {
-            eprintln!("palisade: {what}");
+            say!("palisade: {what}");
         }
     };
     let (lock, patience) = (&arguments.name, arguments.patience);

@@ -166,7 +166,7 @@ impl Run {
             return false;
         };
         if !self.quiet {
-            eprintln!("{:<8} | {line}", self.who);
+            say!("{:<8} | {line}", self.who);
         }
         if self.said.len() + line.len() < OUTPUT_BYTES_MAX {
             self.said.push_str(&line);

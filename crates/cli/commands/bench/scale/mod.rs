@@ -232,7 +232,7 @@ fn cluster<'p>(place: &'p mut Place<'_>) -> Result<&'p mut Cluster, Failure> {
 
 /// Progress, for people that wait.
 fn tell(what: std::fmt::Arguments<'_>) {
-    eprintln!("scale: {what}");
+    say!("scale: {what}");
 }
 
 fn seconds_since(began: Instant) -> Option<f64> {

@@ -132,7 +132,7 @@ impl Onlooker {
             each.collect::<Vec<_>>().join("/")
         };
         let Totals { killed, held_back, snapshots_installed, log_restarts, leader_changes, .. } = self.totals;
-        eprintln!(
+        say!(
             "{:>5} s  {cycles} grants, {per_second:.0}/s  memory {} MiB  disk {} MiB  killed {killed}  held back {held_back}  \
              snapshots {snapshots_installed}  log restarts {log_restarts}  leader changes {leader_changes}  lost {}",
             self.began.elapsed().as_secs(),
@@ -145,7 +145,7 @@ impl Onlooker {
     /// At the end.
     pub(super) fn tell(&self, kept: usize) {
         let (most, bound) = (self.flat.most(), self.flat.bound());
-        eprintln!(
+        say!(
             "{} commands; {kept} locks were held to the end; memory of a node at most {} MiB (bound {}), disk {} MiB (bound {})",
             2 * self.shared.cycles.get(),
             most.memory >> 20,

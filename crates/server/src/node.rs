@@ -38,6 +38,8 @@ const PEER_KEEPALIVE: Duration = Duration::from_secs(2);
 const HAND_OVER_WAIT: Duration = Duration::from_secs(2);
 /// How long answers under way may take to leave.
 const DRAIN_WAIT: Duration = Duration::from_millis(300);
+/// How old an answer of gRPC's health service may be. HTTP's `/readyz` looks each time.
+const HEALTH_LOOK: Duration = Duration::from_millis(250);
 
 /// A running node.
 pub struct Node {
@@ -360,7 +362,7 @@ async fn report_health(
             }
             before = Some(ready);
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(HEALTH_LOOK).await;
     }
 }
 

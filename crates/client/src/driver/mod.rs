@@ -202,7 +202,7 @@ impl Driver {
             unanswered_since: None,
             phase,
             last_trouble: "no node was reached yet".to_owned(),
-            pauses: PauseMeter::new(TICK),
+            pauses: PauseMeter::default(),
             signals,
             leave: None,
             ending: None,

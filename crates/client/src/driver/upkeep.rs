@@ -27,7 +27,7 @@ impl Driver {
     /// `up`: there is a stream.
     pub(super) fn tick(&mut self, up: bool) {
         let (now, instant) = (self.host.clock.now(), Instant::now());
-        let pause = self.pauses.tick(now);
+        let pause = self.pauses.tick(now, TICK);
         self.signals.paused(pause);
         if pause > self.settings.ttl / PAUSE_SHARE {
             // Whatever this process believed before it stood still is to be checked again, at the latest now.

@@ -76,10 +76,12 @@ impl Peer for PeerService {
             Some((append, messages))
         });
         let appends = self.replica.intake().appends(appends);
-        let answers =
-            self.replica.raft().stream_append(appends).map(|result| {
-                result.map(|result| Body { body: encode_append_result(&result) }).map_err(stopped)
-            });
+        let heard = self.replica.heard().clone();
+        let answers = self.replica.raft().stream_append(appends).map(move |result| {
+            let result = result.map_err(stopped)?;
+            heard.answered(&result);
+            Ok(Body { body: encode_append_result(&result) })
+        });
         Ok(Response::new(Box::pin(answers)))
     }
 

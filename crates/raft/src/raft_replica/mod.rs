@@ -1,6 +1,7 @@
 //! The replica over openraft: the handle that the server holds.
 
 pub(crate) mod admission;
+pub(crate) mod pulse;
 mod start;
 mod succession;
 mod watch;
@@ -24,6 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::admission::Admission;
+use self::pulse::Heard;
 use crate::codec::log::{COMMAND_BYTES_MAX, encode_command};
 use crate::engine::Engine;
 use crate::error::{ConfirmError, FoundError, ProposeError, ReplicaFailure, StartError, Stopped};
@@ -66,8 +68,9 @@ struct Inner {
     failed: tokio_watch::Receiver<Option<ReplicaFailure>>,
     introduction: Mutex<Introduction>,
     intake: Intake,
+    heard: Arc<Heard>,
     pristine: AtomicBool,
-    watcher: Mutex<Option<JoinHandle<()>>>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 impl Replica {
@@ -298,6 +301,10 @@ impl Replica {
         &self.inner.intake
     }
 
+    pub(crate) fn heard(&self) -> &Arc<Heard> {
+        &self.inner.heard
+    }
+
     pub(crate) fn raft(&self) -> &Raft {
         &self.inner.raft
     }
@@ -325,8 +332,6 @@ impl Replica {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(watcher) = self.watcher.lock().take() {
-            watcher.abort();
-        }
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }

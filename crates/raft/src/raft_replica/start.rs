@@ -10,6 +10,7 @@ use palisade_host::Host;
 use parking_lot::Mutex;
 
 use super::admission::Admission;
+use super::pulse::{Heard, beat};
 use super::watch::watch;
 use super::{Inner, Replica};
 use crate::engine::{Engine, Identity, LogPoint, Recovered};
@@ -59,6 +60,8 @@ pub(super) async fn start(
     let raft = Raft::new(config.node.0, Arc::new(raft_config), peers, log, machine).await;
     let raft = raft.map_err(|fatal| StartError::Raft(fatal.to_string()))?;
     let (leadership, failed, watcher) = watch(&raft, engine.failed());
+    let heard = Arc::new(Heard::default());
+    let beating = beat(raft.clone(), heard.clone(), leadership.clone(), config.heartbeat);
     let inner = Inner {
         raft,
         shared,
@@ -73,8 +76,9 @@ pub(super) async fn start(
         failed,
         introduction: Mutex::new(Introduction::default()),
         intake: Intake::default(),
+        heard,
         pristine: AtomicBool::new(pristine),
-        watcher: Mutex::new(Some(watcher)),
+        tasks: [watcher, beating],
     };
     Ok(Replica { inner: Arc::new(inner) })
 }

@@ -24,6 +24,30 @@ async fn what_was_decided_survives_the_leader() {
 }
 
 #[tokio::test]
+async fn an_idle_cluster_rests_until_its_leader_is_gone() {
+    let mut nodes = three(config).await;
+    let rest = |nodes: &[Node]| {
+        nodes.iter().filter_map(|node| node.running.as_ref()).all(|running| running.replica.heard().rests())
+    };
+    until("all rest", || rest(&nodes)).await;
+    let before = *nodes[0].replica().leadership().borrow();
+    // Three times the longest election timeout: the heartbeats are heard.
+    tokio::time::sleep(Duration::from_millis(3 * 1_200)).await;
+    for node in &nodes {
+        let now = *node.replica().leadership().borrow();
+        assert_eq!((now.term, now.leader), (before.term, before.leader));
+    }
+    until("all rest still", || rest(&nodes)).await;
+
+    let old = leader(&nodes).await;
+    nodes[old].kill();
+    until("silence is noticed", || !rest(&nodes)).await;
+    leader(&nodes).await;
+    // The follower that is left hears the new leader, and each rests again.
+    until("the others rest again", || rest(&nodes)).await;
+}
+
+#[tokio::test]
 async fn a_node_far_behind_gets_a_snapshot() {
     let small = |id| ReplicaConfig { snapshot_every: 50, keep_log: 10, ..config(id) };
     let mut nodes = three(small).await;

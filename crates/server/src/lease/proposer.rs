@@ -11,17 +11,24 @@ use crate::coordinator::Coordinator;
 
 /// How often it looks; also how finely the node's own pauses are seen.
 const TICK: Duration = Duration::from_millis(50);
+/// The same on a node that does not serve, where nothing becomes due.
+const TICK_FOLLOWING: Duration = Duration::from_millis(250);
 /// A tick that comes later than this is a pause of the node's own, which is not billed to clients.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// Runs for ever.
 pub(crate) async fn run(coordinator: Arc<Coordinator>) {
-    let mut meter = PauseMeter::new(TICK);
+    let mut meter = PauseMeter::default();
     let mut held_back = false;
     loop {
-        tokio::time::sleep(TICK).await;
+        let serving = coordinator.serving().is_some();
+        let rest = if serving { TICK } else { TICK_FOLLOWING };
+        tokio::select! {
+            () = tokio::time::sleep(rest) => {}
+            _ = coordinator.starts_serving(), if !serving => {}
+        }
         let now = coordinator.host.clock.now();
-        let late = meter.tick(now);
+        let late = meter.tick(now, rest);
         coordinator.watch_quorum();
         coordinator.rejections.look(now, &coordinator.metrics);
         if late >= PAUSE_MIN {

@@ -65,6 +65,9 @@ impl LockTable {
     pub(super) fn settled(&self, parts: &[AcquirePart]) -> Vec<AcquirePart> {
         let mut parts = parts.to_vec();
         for part in &mut parts {
+            if let Some(known) = self.known_name(&part.lock) {
+                part.lock = known.clone();
+            }
             let Some((_, rule)) = self.delay_rule_of(&part.lock) else { continue };
             if let LockDelay::Default(delay) = &mut part.delay {
                 *delay = (*delay).clamp(rule.least, rule.most);
@@ -74,6 +77,12 @@ impl LockTable {
             }
         }
         parts
+    }
+
+    /// The name of a lock as it is kept already. All that is remembered of a lock shares it: what is kept comes back cold,
+    /// and a name of its own for each would be most of that.
+    fn known_name(&self, lock: &LockName) -> Option<&LockName> {
+        self.slot_memories.name(lock).or_else(|| self.locks.key(lock))
     }
 }
 

@@ -38,6 +38,11 @@ impl<K: Ord + Hash + Clone, V: Clone> Sharded<K, V> {
         self.shards[shard_of(key, SHARDS)].get(key)
     }
 
+    /// The key as it is kept here.
+    pub(crate) fn key(&self, key: &K) -> Option<&K> {
+        self.shards[shard_of(key, SHARDS)].get_key_value(key).map(|(known, _)| known)
+    }
+
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let shard = &mut self.shards[shard_of(key, SHARDS)];
         if !might_change(shard, key) {

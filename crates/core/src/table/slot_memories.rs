@@ -40,6 +40,11 @@ impl SlotMemories {
         self.by_lock.get(lock)?.get(&slot).map(|(_, memory)| memory)
     }
 
+    /// The name of a lock as it is kept here.
+    pub(super) fn name(&self, lock: &LockName) -> Option<&LockName> {
+        self.by_lock.key(lock)
+    }
+
     /// Those of all slots of a lock, in their order.
     pub(super) fn of_lock(&self, lock: &LockName) -> impl Iterator<Item = (Slot, &SlotMemory)> {
         let slots = self.by_lock.get(lock).into_iter().flat_map(Few::iter);

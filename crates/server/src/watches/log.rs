@@ -14,7 +14,7 @@ use palisade_proto::convert::watch::LockEvent;
 const ENTRY_EVENTS_MAX: usize = 16_384;
 
 /// What one entry did to locks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Happened {
     /// With the token base, as every index here.
     pub(super) index: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Happened {
 }
 
 /// One, most often, and then in place: what is kept comes back cold, and each allocation of it costs a wait for memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum MostlyOne<T> {
     One(T),
     Others(Box<[T]>),
@@ -59,7 +59,8 @@ pub(super) struct TooOld;
 pub(super) struct EventLog {
     max: usize,
     incarnation: Option<Incarnation>,
-    entries: VecDeque<Arc<Happened>>,
+    /// One behind the other in memory, which the oldest is let go from and the next is put into.
+    entries: VecDeque<Happened>,
     /// Of all entries.
     events: usize,
     /// Every event after this index is here.
@@ -108,17 +109,13 @@ impl EventLog {
             return;
         }
         self.events += events.len();
-        self.entries.push_back(Arc::new(Happened {
-            index,
-            wall,
-            events: events.into(),
-            slots: slots.into(),
-        }));
+        // First room, then the new one: a queue that is full for a moment would double.
         while self.events > self.max {
-            let Some(oldest) = self.entries.pop_front() else { return };
+            let Some(oldest) = self.entries.pop_front() else { return self.forget(index) };
             self.events -= oldest.events.len();
             self.kept_after = oldest.index;
         }
+        self.entries.push_back(Happened { index, wall, events: events.into(), slots: slots.into() });
     }
 
     pub(super) fn incarnation(&self) -> Option<Incarnation> {
@@ -135,7 +132,7 @@ impl EventLog {
             return Err(TooOld);
         }
         let from = self.entries.partition_point(|entry| entry.index <= position);
-        Ok(self.entries.range(from..).take(max).cloned().collect())
+        Ok(self.entries.range(from..).take(max).cloned().map(Arc::new).collect())
     }
 }
 

@@ -7,6 +7,7 @@ mod stories;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use palisade_core::command::{CloseSession, ClusterVersion, Command, Found, OpenSession};
@@ -22,6 +23,7 @@ use palisade_host::{Host, Incoming, Net, TcpNet, server};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tower::util::MapRequestLayer;
 
 use crate::engine::{Engine, EngineKind, Identity, save_identity};
 use crate::{
@@ -57,6 +59,8 @@ struct Node {
     memory: MemoryEngine,
     snapshots: MemorySnapshots,
     seen: Seen,
+    /// Calls of peers, since it was made.
+    calls: Arc<AtomicUsize>,
     running: Option<Running>,
 }
 
@@ -92,7 +96,7 @@ fn config(id: NodeId) -> ReplicaConfig {
     }
 }
 
-async fn serve(replica: Replica, address: String) -> String {
+async fn serve(replica: Replica, address: String, calls: Arc<AtomicUsize>) -> String {
     let listener = loop {
         // A port that was just let go may still be closing.
         match TcpNet.listen(&address).await {
@@ -102,7 +106,11 @@ async fn serve(replica: Replica, address: String) -> String {
     };
     let address = listener.local_addr().expect("it listens").to_string();
     let service = replica.peer_server();
-    let router = server(Duration::from_secs(5)).add_service(service);
+    let counted = MapRequestLayer::new(move |request: http::Request<tonic::body::Body>| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        request
+    });
+    let router = server(Duration::from_secs(5)).layer(counted).add_service(service);
     let incoming = Incoming::new(listener);
     tokio::spawn(async move { router.serve_with_incoming(incoming).await.expect("it serves") });
     address
@@ -115,8 +123,8 @@ impl Node {
         let engine: Arc<dyn Engine> = Arc::new(memory.clone());
         save_identity(&engine, identity(id)).await.expect("it is durable");
         let (snapshots, seen) = (MemorySnapshots::default(), Seen::default());
-        let mut node =
-            Self { id, address: "127.0.0.1:0".into(), engine, memory, snapshots, seen, running: None };
+        let (address, calls) = ("127.0.0.1:0".into(), Arc::default());
+        let mut node = Self { id, address, engine, memory, snapshots, seen, calls, running: None };
         node.run(config).await;
         node
     }
@@ -126,11 +134,11 @@ impl Node {
         let observer = Box::new(self.seen.clone());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("threads can be made");
-        let (config, address) = (config(self.id), self.address.clone());
+        let (config, address, calls) = (config(self.id), self.address.clone(), self.calls.clone());
         let started = runtime.spawn(async move {
             let replica = Replica::start(config, Host::system(), engine, snapshots, observer);
             let replica = replica.await.expect("it starts");
-            (serve(replica.clone(), address).await, replica)
+            (serve(replica.clone(), address, calls).await, replica)
         });
         let (address, replica) = started.await.expect("it starts");
         self.address = address;

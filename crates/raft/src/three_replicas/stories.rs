@@ -31,8 +31,11 @@ async fn an_idle_cluster_rests_until_its_leader_is_gone() {
     };
     until("all rest", || rest(&nodes)).await;
     let before = *nodes[0].replica().leadership().borrow();
+    let calls = |nodes: &[Node]| nodes.iter().map(|node| node.calls.load(Ordering::Relaxed)).sum::<usize>();
+    let called = calls(&nodes);
     // Three times the longest election timeout: the heartbeats are heard.
     tokio::time::sleep(Duration::from_millis(3 * 1_200)).await;
+    assert_eq!(calls(&nodes), called, "heartbeats share a stream");
     for node in &nodes {
         let now = *node.replica().leadership().borrow();
         assert_eq!((now.term, now.leader), (before.term, before.leader));

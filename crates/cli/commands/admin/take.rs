@@ -79,8 +79,9 @@ impl HowArgs {
                 anyhow!("{what} Nobody is there to confirm it: say --yes"),
             ));
         }
-        eprint!("{what} Go on? [y/N] ");
-        std::io::stderr().flush()?;
+        let mut stderr = std::io::stderr();
+        write!(stderr, "{what} Go on? [y/N] ")?;
+        stderr.flush()?;
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         match answer.trim() {

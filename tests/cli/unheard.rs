@@ -2,7 +2,6 @@
 #![cfg(target_os = "linux")]
 
 use std::fs::OpenOptions;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use palisade_client::operators::Closed;
@@ -10,15 +9,15 @@ use palisade_core::ids::Slot;
 use palisade_core::token::Token;
 
 use super::palisade;
-use super::wrapper::WRAPPERS;
+use super::wrapper::{WRAPPERS, Wrapper};
 use crate::live::{Live, eventually, hold, holder, name};
 
 /// A wrapper that says what it does, to nobody.
-fn unheard(live: &Live, words: &[&str]) -> Command {
+fn unheard(live: &Live, words: &[&str]) -> Wrapper {
     let mut command = palisade();
     command.args(["--endpoints", &live.cluster.endpoints().join(",")]).args(words);
-    command.stdin(Stdio::null()).stderr(OpenOptions::new().write(true).open("/dev/full").unwrap());
-    command
+    command.stderr(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    Wrapper::of(command)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,20 +26,18 @@ async fn a_wrapper_that_nobody_hears_runs_its_command_and_a_loss_still_ends_it()
     let client = live.client(Duration::from_secs(10));
     for wrapper in WRAPPERS {
         let words = [wrapper, "jobs", "--", "sh", "-c", "exit 7"];
-        let mut child = tokio::process::Command::from(unheard(&live, &words)).spawn().unwrap();
-        assert_eq!(child.wait().await.unwrap().code(), Some(7), "{wrapper}");
+        assert_eq!(unheard(&live, &words).code().await, Some(7), "{wrapper}");
     }
     // The command outlives a SIGTERM by its last word: a loss that only killed it would leave none.
-    let script = "trap 'echo told; exit 0' TERM; while :; do sleep 0.1; done";
-    let mut command = unheard(&live, &["lock", "jobs", "--", "sh", "-c", script]);
-    command.stdout(Stdio::piped());
-    let child = tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap();
+    let script = "trap 'echo told; exit 0' TERM; echo begun; while :; do sleep 0.1; done";
+    let mut wrapper = unheard(&live, &["lock", "jobs", "--", "sh", "-c", script]);
+    assert_eq!(wrapper.line().await.as_deref(), Some("begun"));
     let held = async || holder(&client.lock_view(&name("jobs")).await.unwrap());
     let (_, token) = eventually("it is held", held).await;
     let token = Token::new(token).unwrap();
     client.break_lock(&name("jobs"), Slot(0), token, Closed::For(Duration::ZERO)).await.unwrap();
-    let ended = child.wait_with_output().await.unwrap();
-    assert_eq!((ended.status.code(), ended.stdout.as_slice()), (Some(123), b"told\n".as_slice()));
+    assert_eq!(wrapper.line().await.as_deref(), Some("told"));
+    assert_eq!(wrapper.code().await, Some(123));
     client.close().await;
 }
 

@@ -30,6 +30,11 @@ impl Wrapper {
         command
             .args(["--quiet", "--endpoints", &live.cluster.endpoints().join(","), wrapper])
             .args(arguments);
+        Self::of(command)
+    }
+
+    /// Starts one that a test has put together.
+    pub(super) fn of(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut command = tokio::process::Command::from(command);
         let mut child = command.kill_on_drop(true).spawn().unwrap();

@@ -1,6 +1,6 @@
 //! Heartbeats, and no tick between them.
 //!
-//! openraft looks at its timers thirteen times in every two and a half heartbeats, on each node, and an idle cluster does
+//! openraft looks at its timers five times a heartbeat, on each node, and an idle cluster does
 //! little else. While all is well there is nothing to see: a leader has its next heartbeat to send, and whoever hears its
 //! leader has no election to begin. So ticks rest then, and this task sends the heartbeats. They are back when a node
 //! neither leads nor has heard of its leader for two heartbeats, at the latest after four: no later than the shortest
